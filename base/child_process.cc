@@ -123,6 +123,26 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
                      : ", where CompileOptions says; name where it is, or nothing"));
 }
 
+absl::StatusOr<std::string> FindModule(const std::string& name, const char* variable) {
+  std::vector<std::string> places;
+  const char* const named = secure_getenv(variable);
+  if (named != nullptr && named[0] != '\0') {
+    places = {named};
+  } else if (getauxval(AT_SECURE) == 0) {
+    for (const std::string& folder : ProgramFolders()) {
+      for (const char* below :
+           {"/", "/kiln/", "/../../bin/", "/../lib/", "/../lib/kiln/", "/../../lib/kiln/"})
+        places.push_back(absl::StrCat(folder, below, name));
+    }
+  }
+  for (const std::string& place : places) {
+    if (access(place.c_str(), R_OK) == 0) return place;
+  }
+  return absl::UnavailableError(absl::StrCat("library \"", name, "\": not at ",
+                                             absl::StrJoin(places, ", "), "; install it, or set ",
+                                             variable));
+}
+
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::string& executable) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

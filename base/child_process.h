@@ -31,6 +31,11 @@ namespace kiln {
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& wanted,
                                         const char* variable);
 
+// The shared library `name`, likewise: $`variable`, else beside this program or the shared library
+// that holds this function, else in kiln, ../../bin, ../lib, ../lib/kiln or
+// ../../lib/kiln from there.
+absl::StatusOr<std::string> FindModule(const std::string& name, const char* variable);
+
 // A running process and our end of the socket that is its stdin and stdout. A socket rather than
 // pipes, so that writing to a dead process is an error instead of a signal. The destructor ends
 // the process: it hangs up, and kills what has not ended soon after. In a child of a fork it is

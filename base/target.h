@@ -25,8 +25,8 @@ namespace kiln {
 struct DeviceRow {
   DeviceKind device;
   const char* name;        // "cpu": what --device takes, and entries of the cache and JSON say
-  uint8_t (*detect)();     // the level of the one in this computer
-  std::string (*model)();  // what its maker calls that
+  uint8_t (*detect)();     // the level of the one in this computer; 0 where there is none
+  std::string (*model)();  // what its maker calls that; empty where there is none
   std::vector<std::string> (*features)();  // what it has, as in DeviceRuntime::runs
 };
 std::span<const DeviceRow> AllDevices();
@@ -52,7 +52,8 @@ inline DeviceKind DefaultDevice() { return AllDevices().front().device; }
 absl::string_view Name(DeviceKind device);
 std::optional<DeviceKind> ParseDevice(absl::string_view name);
 
-// The level of the device in this computer. Found once; thread-safe.
+// The level of the device in this computer, which may take opening its driver: nobody asks who does
+// not mean to use the device. Found once; thread-safe.
 Target HostTarget(DeviceKind device);
 
 // The lowest level of the device that has code: what is assumed where no target is known.

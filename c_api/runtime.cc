@@ -46,6 +46,7 @@ absl::StatusOr<RuntimeOptions> OptionsOf(const kiln_runtime_options& given) {
   options.memory_budget = given.memory_budget;
   options.idle_budget = given.idle_budget;
   options.build_jobs = given.build_jobs;
+  if (given.device != nullptr) options.device = given.device;
   if (given.cache != nullptr) options.cache.open = given.cache->cache;
   options.cache.enabled = given.no_cache == 0;
   if ((given.allocate == nullptr) != (given.deallocate == nullptr)) {

@@ -2,7 +2,7 @@
 # The installed tree can be moved as a whole:
 #   bin/kiln   libexec/kiln/kiln-codegen, kiln-validate   include/kiln/*.h
 #   lib/libkiln.so, libkiln_runtime.so   lib/cmake/kiln   lib/pkgconfig
-#   lib/kiln: the private oneDNN and the threads that it runs on; Halide
+#   lib/kiln: the private oneDNN and the threads that it runs on; Halide; what opens GPUs, and the emulated one
 #   lib/kiln/system: copies of the system's libraries, for a machine that lacks them
 #   share/man, and completions for bash, zsh and fish where these look for those of packages
 # Components, for CPack and `cmake --install --component`: runtime, compiler, tools, dev; and system, the copies.
@@ -30,6 +30,8 @@ endfunction()
 
 kiln_install_binary(kiln_runtime_shared runtime "${CMAKE_INSTALL_LIBDIR}")
 kiln_install_binary(kiln_shared compiler "${CMAKE_INSTALL_LIBDIR}")
+kiln_install_binary(kiln_cuda_module runtime "${private_libs}")
+kiln_install_binary(kiln_ptx_driver tools "${private_libs}")
 kiln_install_binary(kiln-validate runtime "${helpers}")
 kiln_install_binary(kiln-codegen compiler "${helpers}")
 kiln_install_binary(kiln tools "${CMAKE_INSTALL_BINDIR}")

@@ -25,6 +25,7 @@ std::vector<ArenaRange> ArenaRangesOf(const PlacementProblem& problem, const Pla
         placement.scratch_step[t]);
   }
   for (size_t b = 0; b < problem.buffers.size(); ++b) {
+    if (problem.buffers[b].on_device) continue;
     add({placement.arena_offset[b], problem.buffers[b].bytes, static_cast<int32_t>(b), 0},
         lanes_of_buffer[b], placement.arena_step[b]);
   }

@@ -29,7 +29,8 @@ struct ArgumentBlock {
   };
   std::vector<uint64_t> words;
   std::vector<Link> links;
-  std::vector<std::vector<Patch>> patches;  // per base: the arena, each input, each output
+  std::vector<std::vector<Patch>> patches;  // per base: the arena, each input, each output,
+                                            // and the device's arena
 
   // `count` more words, all 0.
   Word Add(size_t count) {

@@ -118,6 +118,23 @@ std::string BoundPlan::NameOf(size_t thunk) const {
   return absl::StrCat("thunk ", thunk, " \"", plan_->program().thunks[thunk].name, "\"");
 }
 
+absl::Status BoundPlan::RunCopy(const CopyLaunch& copy) {
+  void *const from = *At<void*>(copy.from), *const to = *At<void*>(copy.to);
+  const auto bytes = static_cast<size_t>(copy.bytes);
+  switch (copy.way) {
+    case CopyLaunch::Way::kHost:
+      copy.copy.Run(from, to);
+      return absl::OkStatus();
+    case CopyLaunch::Way::kIn:
+      return queue_->CopyIn(to, from, bytes);
+    case CopyLaunch::Way::kOut:
+      return queue_->CopyOut(to, from, bytes);
+    case CopyLaunch::Way::kOver:
+      return queue_->CopyOver(to, from, bytes);
+  }
+  return absl::InternalError("no way of a copy");
+}
+
 absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher) {
   if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
     const KernelFunction& function = *kernels_[kernel->slot].function;
@@ -129,6 +146,8 @@ absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launch
                           ? launcher.Launch(function.run, function.self, argv, *kernel->pieces)
                           : launcher.Launch(function.run, function.self, argv, non_temporal);
     if (error != 0) {
+      const absl::Status why = queue_ != nullptr ? queue_->TakeError() : absl::OkStatus();
+      if (!why.ok()) return Annotate(why, NameOf(thunk));
       return absl::InternalError(
           absl::StrCat(NameOf(thunk), ": the kernel failed with code ", error));
     }
@@ -138,7 +157,8 @@ absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launch
          launcher.context(), states_[library->state].get()});
     if (!status.ok()) return Annotate(status, NameOf(thunk));
   } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
-    copy->copy.Run(*At<void*>(copy->from), *At<void*>(copy->to));
+    const absl::Status status = RunCopy(*copy);
+    if (!status.ok()) return Annotate(status, NameOf(thunk));
   } else if (const auto* dims = std::get_if<DimsLaunch>(&launch)) {
     dims->copy.Run(dims->bytes.data(), *At<void*>(dims->to));
   }
@@ -193,6 +213,7 @@ absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Cl
     const Clock::time_point start = Clock::now();
     KILN_RETURN_IF_ERROR(run.watch != nullptr ? RunWatched(step, launch, lane, run)
                                               : RunLaunch(launch, step.thunk, run.launcher));
+    if (run.ms != nullptr && queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->Wait());
     if (run.ms != nullptr) (*run.ms)[i] += MillisecondsSince(start);
   }
   return absl::OkStatus();
@@ -236,6 +257,9 @@ absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::
   ended_by_watch_ = false;
   KILN_RETURN_IF_ERROR(Snapshot());
   if (ms != nullptr) ms->resize(plan_->steps_.size());
+  if (plan_->uses_device() && queue_ == nullptr)
+    return absl::InternalError("a plan with steps on a device has no queue");
+  launcher.context()->stream = queue_;
   const Clocked run{launcher, control, ms, watch};
   size_t done = 0;
   for (const PlanTiling& tiling : plan_->tilings_) {
@@ -243,7 +267,9 @@ absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::
     KILN_RETURN_IF_ERROR(RunTiling(tiling, run));
     done = tiling.end;
   }
-  return RunSteps(done, plan_->steps_.size(), 0, run);
+  KILN_RETURN_IF_ERROR(RunSteps(done, plan_->steps_.size(), 0, run));
+  // What failed on the device after the last copy from there.
+  return queue_ != nullptr ? queue_->Wait() : absl::OkStatus();
 }
 
 bool BoundPlan::IsVm(const PlanStep& step) const {

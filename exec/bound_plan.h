@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "exec/launch_watch.h"
 #include "exec/plan.h"
+#include "exec/support/compute_device.h"
 #include "exec/support/launch.h"
 #include "kiln/model.h"
 
@@ -38,6 +39,12 @@ class BoundPlan {
   void SetArena(void* memory) { SetBase(0, memory); }
   void SetInput(size_t i, const void* data) { SetBase(1 + i, const_cast<void*>(data)); }
   void SetOutput(size_t i, void* data) { SetBase(1 + plan_->program().inputs.size() + i, data); }
+  // Of a plan that uses a device: the queue that its steps go to, and its arena there. The queue
+  // outlives the runs.
+  void SetDevice(DeviceQueue* queue, void* arena) {
+    queue_ = queue;
+    SetBase(bases_.size() - 1, arena);
+  }
   // In place of SetArena: the address of each of the plan's arena_ranges, in that order.
   void SetTemporaries(const std::vector<void*>& memory);
   // Whether a run is right with inputs and outputs where they have been set (plan_verifier.h). Does
@@ -70,6 +77,7 @@ class BoundPlan {
   }
   absl::Status Snapshot();
   absl::Status RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher);
+  absl::Status RunCopy(const CopyLaunch& copy);
   // RunLaunch, before and after which the watch has looked.
   absl::Status RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
                           const Clocked& run);
@@ -86,6 +94,7 @@ class BoundPlan {
   std::vector<std::unique_ptr<library::CallState>> states_;
   std::vector<absl::Status> lanes_;  // of the tiling that runs
   PlanReport report_;
+  DeviceQueue* queue_ = nullptr;
   bool ended_by_watch_ = false;
 };
 

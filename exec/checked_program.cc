@@ -47,6 +47,8 @@ absl::StatusOr<Shape> CheckShape(const Strings& texts) {
   return CheckDims(texts);
 }
 
+bool OnHost(DeviceKind device) { return RuntimeOf(device).host_memory; }
+
 Dim PortBytes(DType type, const Shape& shape) {
   return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type)));
 }
@@ -137,6 +139,40 @@ class Checker {
     return absl::OkStatus();
   }
 
+  absl::Status CheckDevice(const CheckedBuffer& buffer) {
+    if (OnHost(buffer.device)) return absl::OkStatus();
+    if (buffer.kind == program::Buffer::INPUT || buffer.kind == program::Buffer::OUTPUT)
+      return Invalid("a port on device \"", Name(buffer.device), "\"");
+    if (!OnHost(made_->other) && made_->other != buffer.device)
+      return Refused("devices \"", Name(made_->other), "\" and \"", Name(buffer.device),
+                     "\" in one program");
+    made_->other = buffer.device;
+    return absl::OkStatus();
+  }
+
+  // Where a thunk runs, from its operands.
+  absl::Status PlaceThunk(CheckedThunk& thunk) const {
+    using Kind = CheckedThunk::Kind;
+    bool host = false, device = false, strided = false;
+    for (const auto* refs : {&thunk.inputs, &thunk.outputs}) {
+      for (const CheckedRef& ref : *refs) {
+        if (ref.buffer < 0) continue;
+        const DeviceKind on = made_->buffers[static_cast<size_t>(ref.buffer)].device;
+        (OnHost(on) ? host : device) = true;
+        strided = strided || !ref.strides.empty();
+        if (!OnHost(on)) thunk.device = on;
+      }
+    }
+    if (!device) return absl::OkStatus();
+    const auto on = Name(thunk.device);
+    if (thunk.kind == Kind::kLibrary || thunk.kind == Kind::kHostDims)
+      return Refused("has operands on device \"", on, "\", where no library is");
+    if (thunk.kind == Kind::kCopy)
+      return strided ? Refused("copies with strides on device \"", on, "\"") : absl::OkStatus();
+    if (host) return Invalid("has operands on the host and on device \"", on, "\"");
+    return absl::OkStatus();
+  }
+
   absl::Status CheckBuffer(const program::Buffer& buffer, int32_t i) {
     CheckedBuffer made;
     made.kind = buffer.kind();
@@ -144,9 +180,9 @@ class Checker {
     made.name = buffer.name();
     if (!buffer.device().empty()) {
       const std::optional<DeviceKind> device = ParseDevice(buffer.device());
-      if (!device || !RuntimeOf(*device).host_memory)
-        return Refused("device \"", buffer.device(), "\"");
+      if (!device) return Refused("device \"", buffer.device(), "\" is unknown");
       made.device = *device;
+      KILN_RETURN_IF_ERROR(CheckDevice(made));
     }
     KILN_ASSIGN_OR_RETURN(const Dim declared,
                           buffer.bytes().empty() ? Dim() : Dim::Parse(buffer.bytes()));
@@ -285,6 +321,7 @@ class Checker {
       case program::Thunk::KIND_NOT_SET:
         return Invalid("no kind");
     }
+    KILN_RETURN_IF_ERROR(PlaceThunk(made));
     made_->thunks.push_back(std::move(made));
     return absl::OkStatus();
   }
@@ -394,6 +431,10 @@ class Checker {
       return Invalid("buffer ", range.buffer(), " is a range of buffer ", range.of(),
                      ": no such buffer");
     }
+    const auto device = [&](int32_t b) { return made_->buffers[static_cast<size_t>(b)].device; };
+    if (device(range.buffer()) != device(range.of()))
+      return Invalid("buffer ", range.buffer(), " is a range of buffer ", range.of(),
+                     " on another device");
     CheckedSubRange made{range.buffer(), range.of(), Dim()};
     if (!range.offset().empty()) {
       KILN_ASSIGN_OR_RETURN(made.offset, Dim::Parse(range.offset()));
@@ -408,13 +449,16 @@ class Checker {
       const CheckedBuffer& source = made_->buffers[static_cast<size_t>(port.buffer)];
       if (source.kind == program::Buffer::OUTPUT && source.index == static_cast<int32_t>(i))
         continue;
+      const bool on_host = OnHost(source.device);
       CheckedThunk view;
-      view.kind = CheckedThunk::Kind::kView;
+      view.kind = on_host ? CheckedThunk::Kind::kView : CheckedThunk::Kind::kCopy;
       view.name = port.name;
+      view.device = on_host ? DefaultDevice() : source.device;
       view.inputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       port.buffer = static_cast<int32_t>(made_->buffers.size());
       made_->buffers.push_back({program::Buffer::OUTPUT, static_cast<int32_t>(i),
-                                PortBytes(port.type, port.shape), port.name, source.device});
+                                PortBytes(port.type, port.shape), port.name,
+                                on_host ? source.device : DefaultDevice()});
       view.outputs.push_back({port.buffer, Dim(), port.type, port.shape, {}});
       made_->thunks.push_back(std::move(view));
     }

@@ -11,6 +11,10 @@
 // A program output whose buffer is not of kind OUTPUT (an input handed through, a constant, a
 // buffer with two names) gets an OUTPUT buffer of its own and a view at the end; the placement
 // makes it a copy where it must be one.
+//
+// Ports lie in the host's memory, and constants do, of which a buffer on a device is a copy there.
+// All operands of a thunk are on one device, the host for all but kernels and views; a copy of
+// dense bytes may have its ends on two.
 #ifndef KILN_EXEC_CHECKED_PROGRAM_H_
 #define KILN_EXEC_CHECKED_PROGRAM_H_
 
@@ -41,6 +45,7 @@ struct CheckedThunk {
   enum class Kind : uint8_t { kKernel, kLibrary, kView, kCopy, kHostDims };
   Kind kind = Kind::kKernel;
   std::string name;
+  DeviceKind device = DefaultDevice();  // where it runs; of a copy, the one that is not the host
   std::vector<CheckedRef> inputs, outputs;
   int32_t kernel = -1;                    // kKernel
   std::vector<Dim> dims;                  // kKernel: extents; kHostDims: the values
@@ -79,6 +84,7 @@ struct CheckedProgram {
   std::vector<CheckedThunk> thunks;
   std::vector<CheckedSubRange> sub_ranges;
   std::vector<CheckedPort> inputs, outputs;
+  DeviceKind other = DefaultDevice();  // the device that some buffers are on, beside the host
 };
 
 // kInvalidArgument on malformed content, kUnimplemented on devices and operators that this build

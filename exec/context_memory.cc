@@ -160,6 +160,16 @@ absl::Status Context::Impl::CheckAllBound() const {
   return absl::OkStatus();
 }
 
+absl::Status Context::Impl::PlaceOnDevice(BoundPlan& bound) {
+  if (!bound.plan().uses_device()) return absl::OkStatus();
+  if (queue == nullptr) {
+    KILN_ASSIGN_OR_RETURN(queue, model->device->device().NewQueue());
+  }
+  KILN_ASSIGN_OR_RETURN(void* const memory, queue->Arena(bound.plan().device_arena_bytes()));
+  bound.SetDevice(queue.get(), memory);
+  return absl::OkStatus();
+}
+
 absl::Status Context::Impl::PlaceArena(BoundPlan& bound) {
   const int64_t bytes = bound.plan().arena_bytes();
   if (model->options.shared_arena != nullptr) {

@@ -110,6 +110,7 @@ absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<doubl
   KILN_RETURN_IF_ERROR(options.temporaries == Temporaries::kAllocated
                            ? AllocateTemporaries(*current, temporaries)
                            : PlaceArena(*current));
+  KILN_RETURN_IF_ERROR(PlaceOnDevice(*current));
   // What fails, fails before anything is written.
   if (moved || placed != current || options.output_memory == OutputMemory::kFresh) {
     placed = nullptr;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "exec/vm/vm.h"
 
 namespace kiln {
 
@@ -27,11 +26,10 @@ bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims)
   return row < kLongRow && row % step != 0;
 }
 
-absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, KernelFn run) {
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
-  const void* const self = vm.get();
-  return std::make_shared<KernelHandle>(
-      std::make_shared<KernelFunction>(KernelFunction{run, self, /*vm=*/true, std::move(vm)}));
+absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, DeviceKind device,
+                                                   KernelFn run) {
+  KILN_ASSIGN_OR_RETURN(auto function, VmFunction(kernel, device, run));
+  return std::make_shared<KernelHandle>(std::move(function));
 }
 
 }  // namespace kiln

@@ -22,10 +22,11 @@ std::optional<int> ChooseForm(const program::KernelDef& def, std::span<const int
 // It waits for about as long as a long row takes.
 bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims);
 
-// The kernel on the VM, by RunVm or RunLargeVm. For launches with an input that has no elements
+// The kernel on the VM, as VmFunction. For launches with an input that has no elements
 // while an output has some, as of a concat: what compiled code loads for vector lanes in which a
 // guard is false lies somewhere in the operand, and there is nothing there.
-absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, KernelFn run);
+absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, DeviceKind device,
+                                                   KernelFn run = nullptr);
 
 }  // namespace kiln
 

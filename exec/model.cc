@@ -114,6 +114,7 @@ Model::State::State(std::shared_ptr<VariantProvider> p, RunOptions o, std::share
       runtime(options.runtime),
       shared_pool(std::move(its)),
       pool(*shared_pool),
+      device(runtime->state().device),
       input_index(IndexOf(provider->inputs())),
       output_index(IndexOf(provider->outputs())),
       own_inputs(OwnInputs(*provider)),

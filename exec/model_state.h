@@ -77,7 +77,8 @@ struct KILN_INSIDE Model::State {
   const std::shared_ptr<Pool> shared_pool;
   Pool& pool;
   std::shared_ptr<library::Session> session;
-  library::Choosing choosing;  // of implementations of library operators
+  library::Choosing choosing;                     // of implementations of library operators
+  const std::shared_ptr<DeviceConstants> device;  // the runtime's; null: it has no device
   std::map<std::string, size_t, std::less<>> input_index, output_index;
   std::vector<StatePorts> states;
   // provider->inputs() in two: those of callers, and the constants that Update replaces.
@@ -167,6 +168,7 @@ struct KILN_INSIDE Context::Impl {
   absl::Status PlaceOutputs(BoundPlan& bound);
   absl::Status PlaceInputs(BoundPlan& bound);
   absl::Status PlaceArena(BoundPlan& bound);
+  absl::Status PlaceOnDevice(BoundPlan& bound);
   // Temporaries::kAllocated: new memory for each, until `blocks` goes.
   absl::Status AllocateTemporaries(BoundPlan& bound, std::vector<Memory>& blocks);
   void CopyInputs();
@@ -199,7 +201,8 @@ struct KILN_INSIDE Context::Impl {
   const BoundPlan* placed = nullptr;
   StateBuffers states;
   Memory arena;
-  void* callers_arena = nullptr;  // in place of it, of callers_arena_bytes
+  std::unique_ptr<DeviceQueue> queue;  // made with the first plan that uses a device
+  void* callers_arena = nullptr;       // in place of it, of callers_arena_bytes
   int64_t callers_arena_bytes = 0;
   std::vector<Bound> bounds;  // at most kMaxPlans
   // Scripts of variants in use, with the plans and memory of their callees.

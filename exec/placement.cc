@@ -79,7 +79,8 @@ class Arena {
           p_.buffers[b].space != Space::kTemporary || own.last < 0)
         continue;
       const Interval life = {own.first, own.last + 1, p_.buffers[b].bytes};
-      AreaOf(life).Add(life, made_.arena_offset[b], made_.arena_step[b]);
+      Area& area = p_.buffers[b].on_device ? device_ : AreaOf(life);
+      area.Add(life, made_.arena_offset[b], made_.arena_step[b]);
     }
     for (size_t t = 0; t < p_.steps.size(); ++t) {
       if (p_.steps[t].scratch == 0) continue;
@@ -100,12 +101,16 @@ class Arena {
       const int64_t lane = MostAlive(areas_[r].intervals);
       if (lane > 0) all.push_back(LanesOf(r, lane));
     }
-    return MostAlive(all);
+    return Plus(MostAlive(all), MostAlive(device_.intervals));
   }
 
   absl::StatusOr<Placement> Plan(bool separate, const PlanMemoryFn& planner) && {
     const int64_t bound = LowerBound();
     bool lanes = false, made = false;
+    if (!device_.intervals.empty()) {
+      KILN_ASSIGN_OR_RETURN(made_.device_memory, device_.Plan(separate, planner));
+      made = made_.device_memory.made;
+    }
     int64_t own_sums = 0;  // of lanes, beyond their peaks
     std::vector<int64_t> begins(areas_.size(), 0), steps(areas_.size(), 0);
     for (size_t r = 0; r < p_.repeats.size(); ++r) {
@@ -155,6 +160,7 @@ class Arena {
 
   const PlacementProblem& p_;
   std::vector<Area> areas_;  // per repeat, then of the rest; they point into made_
+  Area device_;              // of what is on a device; no repeat has any
   Placement made_;
 };
 

@@ -22,6 +22,7 @@ struct PlacementProblem {
     Space space = Space::kTemporary;
     int64_t bytes = 0;
     DeviceKind device = DefaultDevice();
+    bool on_device = false;  // in memory that is not the host's: temporaries in an arena there
   };
   struct Access {
     int32_t buffer = 0;
@@ -68,6 +69,7 @@ struct Placement {
   std::vector<bool> copies;    // per step: a view that must be copied
   std::vector<int32_t> order;  // of the steps; what is above is by their numbers in the problem
   MemoryPlan memory;
+  MemoryPlan device_memory;  // of what is on_device, whose arena_offset is in that arena
 };
 
 }  // namespace kiln

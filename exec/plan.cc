@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
 #include "exec/plan_arguments.h"
@@ -53,6 +54,35 @@ absl::Status CheckConstants(const PlanDraft& draft, library::Session& session, b
   return absl::OkStatus();
 }
 
+// Copies of constants that steps read on a device.
+absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
+                             std::vector<std::shared_ptr<void>>& uploads) {
+  const CheckedProgram& program = draft.program;
+  if (RuntimeOf(program.other).host_memory) return absl::OkStatus();
+  if (options.device == nullptr || options.device->device().target().device != program.other) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device \"", Name(program.other),
+                     "\": the model is made for it, and the runtime has none; name one in "
+                     "RuntimeOptions::device"));
+  }
+  if (options.watched) {
+    return absl::UnimplementedError(
+        absl::StrCat("on_thunk, check_first_run: look at operands in the host's memory; those of "
+                     "this model are on device \"",
+                     Name(program.other), "\""));
+  }
+  uploads.resize(program.variant->constants.size());
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const CheckedBuffer& buffer = program.buffers[b];
+    if (buffer.kind != program::Buffer::CONSTANT || !draft.problem.buffers[b].on_device) continue;
+    const auto index = static_cast<size_t>(buffer.index);
+    if (uploads[index] != nullptr) continue;
+    KILN_ASSIGN_OR_RETURN(uploads[index],
+                          options.device->Upload(program.variant->constants[index]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PrepareLaunches(PlanDraft& draft, PlanThreads& threads,
                              const library::Choosing& choosing) {
   std::vector<std::shared_ptr<library::Session>> sessions(draft.launches.size());
@@ -76,7 +106,7 @@ class PlanSteps {
       : draft_(draft),
         watched_(watched),
         plan_(plan),
-        arguments_(draft.program, draft.problem, plan.placement_, plan.arguments_) {}
+        arguments_(draft.program, draft.problem, plan.placement_, plan.uploads_, plan.arguments_) {}
 
   void AddAll() {
     size_t at = 0;
@@ -124,7 +154,10 @@ class PlanSteps {
     const PlacementProblem::Access &from = draft_.problem.steps[t].reads[0],
                                    &to = draft_.problem.steps[t].writes[0];
     CopyLaunch launch;
-    launch.copy = StridedCopy({to.end - to.begin}, {1}, {1}, 1);
+    launch.bytes = to.end - to.begin;
+    if (draft_.problem.buffers[static_cast<size_t>(to.buffer)].on_device)
+      launch.way = CopyLaunch::Way::kOver;
+    launch.copy = StridedCopy({launch.bytes}, {1}, {1}, 1);
     PlanStep& step = plan_.steps_.emplace_back();
     step.launch = std::move(launch);
     step.thunk = t;
@@ -154,6 +187,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   KILN_RETURN_IF_ERROR(CheckConstants(draft, *session, options.watched));
 
   std::shared_ptr<ExecutionPlan> plan(new ExecutionPlan());
+  KILN_RETURN_IF_ERROR(UploadConstants(draft, options, plan->uploads_));
   plan->program_ = std::move(program);
   plan->share_ = threads.share();
   PlacementProblem& problem = draft.problem;

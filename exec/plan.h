@@ -22,6 +22,7 @@
 #include "exec/arena_ranges.h"
 #include "exec/argument_block.h"
 #include "exec/checked_program.h"
+#include "exec/device_constants.h"
 #include "exec/donation.h"
 #include "exec/library/library.h"
 #include "exec/library/measured.h"
@@ -31,6 +32,7 @@
 #include "exec/plan_verifier.h"
 #include "exec/provider.h"
 #include "exec/support/admission.h"
+#include "exec/support/device.h"
 #include "kiln/model.h"
 
 namespace kiln {
@@ -42,6 +44,7 @@ struct PlanOptions {
   bool watched = false;                // its runs may have a LaunchWatch
   bool verified = kVerifyPlans;        // by plan_verifier.h
   PlanMemoryFn plan_memory = nullptr;  // as `plan` of PlaceBuffers
+  DeviceConstants* device = nullptr;   // where programs with buffers on a device run
 };
 
 // Thread-safe.
@@ -62,6 +65,9 @@ class ExecutionPlan {
   // Whether its memory was planned anew (exec/memory/layouts.h).
   bool made_layout() const { return placement_.memory.made; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
+  // Whether it has steps on a device, and its arena there.
+  bool uses_device() const { return !RuntimeOf(program_->other).host_memory; }
+  int64_t device_arena_bytes() const { return placement_.device_memory.peak; }
   // How much of the pool a run takes.
   Admission::Share share() const { return share_; }
 
@@ -101,7 +107,8 @@ class ExecutionPlan {
   std::vector<std::shared_ptr<KernelHandle>> kernels_;
   std::vector<PlanStep> steps_;
   std::vector<PlanTiling> tilings_;
-  size_t states_ = 0;  // of library launches
+  size_t states_ = 0;                           // of library launches
+  std::vector<std::shared_ptr<void>> uploads_;  // per constant; null: no step reads it on a device
   ArgumentBlock arguments_;
   int64_t constant_bytes_ = 0;
   PlanReport report_;

@@ -33,9 +33,15 @@ int32_t Clamped(int64_t value) {
 }  // namespace
 
 PlanArguments::PlanArguments(const CheckedProgram& program, const PlacementProblem& problem,
-                             const Placement& placement, ArgumentBlock& block)
-    : program_(program), problem_(problem), placement_(placement), block_(block) {
-  block_.patches.resize(1 + program.inputs.size() + program.outputs.size());
+                             const Placement& placement,
+                             const std::vector<std::shared_ptr<void>>& uploads,
+                             ArgumentBlock& block)
+    : program_(program),
+      problem_(problem),
+      placement_(placement),
+      uploads_(uploads),
+      block_(block) {
+  block_.patches.resize(2 + program.inputs.size() + program.outputs.size());
 }
 
 void PlanArguments::Fill(PlanLaunch& launch, const Operands& operands, size_t step,
@@ -146,13 +152,17 @@ void PlanArguments::Point(Word word, int32_t buffer, int64_t offset, int64_t lan
     case Space::kOutput:
       block_.patches[1 + program_.inputs.size() + index].push_back({word, offset});
       break;
-    case Space::kConstant:
-      block_.Set(word,
-                 static_cast<const uint8_t*>(program_.variant->constants[index].data()) + offset);
+    case Space::kConstant: {
+      const void* const data = problem_.buffers[root].on_device
+                                   ? uploads_[index].get()
+                                   : program_.variant->constants[index].data();
+      block_.Set(word, static_cast<const uint8_t*>(data) + offset);
       break;
+    }
     case Space::kTemporary:
       offset += placement_.arena_offset[root] + lane * placement_.arena_step[root];
-      block_.patches[0].push_back({word, offset});
+      (problem_.buffers[root].on_device ? block_.patches.back() : block_.patches[0])
+          .push_back({word, offset});
       break;
   }
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "exec/argument_block.h"
@@ -29,9 +30,11 @@ class PlanArguments {
     std::vector<PlanTiling::Moving>* moving = nullptr;  // gets the words that differ by part
   };
 
-  // All must outlive it.
+  // All must outlive it. `uploads`: per constant, its copy on the device, where a buffer there has
+  // it.
   PlanArguments(const CheckedProgram& program, const PlacementProblem& problem,
-                const Placement& placement, ArgumentBlock& block);
+                const Placement& placement, const std::vector<std::shared_ptr<void>>& uploads,
+                ArgumentBlock& block);
 
   // `step`: its number in the problem, whose scratch it has.
   void Fill(PlanLaunch& launch, const Operands& operands, size_t step, const Lane& lane);
@@ -50,6 +53,7 @@ class PlanArguments {
   const CheckedProgram& program_;
   const PlacementProblem& problem_;
   const Placement& placement_;
+  const std::vector<std::shared_ptr<void>>& uploads_;
   ArgumentBlock& block_;
 };
 

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "exec/needed_thunks.h"
 #include "exec/resolve.h"
+#include "exec/support/device.h"
 
 namespace kiln {
 namespace {
@@ -27,6 +28,7 @@ class Sizer {
       const CheckedBuffer& buffer = draft_.program.buffers[b];
       PlacementProblem::Buffer sized;
       sized.device = buffer.device;
+      sized.on_device = !RuntimeOf(buffer.device).host_memory;
       bool absent = false;
       switch (buffer.kind) {
         case program::Buffer::INPUT:

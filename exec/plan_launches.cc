@@ -14,6 +14,7 @@
 #include "exec/kernel_form.h"
 #include "exec/kernel_operands.h"
 #include "exec/strided_copy.h"
+#include "exec/support/device.h"
 #include "exec/support/non_temporal.h"
 #include "exec/support/subdomains.h"
 #include "exec/vm/vm.h"
@@ -68,9 +69,14 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
     launch.pieces = PlanPieces(kernel, operands.dims, shapes);
     launch.large = !launch.pieces.has_value();
   }
+  const bool on_device = !RuntimeOf(thunk.device).host_memory;
+  if (launch.large && on_device)
+    return absl::UnimplementedError("has more elements than a launch on a device counts");
   if (handle == nullptr || launch.large || AnyEmpty(operands.inputs)) {
-    KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, launch.large ? &RunLargeVm : &RunVm));
+    KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, thunk.device, launch.large ? &RunLargeVm : nullptr));
   }
+  if (!RuntimeOf(handle->Get()->device).host_memory != on_device)
+    return Invalid("its code is not for the device that its operands are on");
   launch.exceeds_cache = ExceedsCache(shapes, kernel.inputs.size());
   launch.slot = SlotOf(draft, handle);
   launch.inputs = kernel.inputs.size();
@@ -94,8 +100,20 @@ absl::Status PrepareView(PlanDraft& draft, size_t t) {
   return absl::OkStatus();
 }
 
+using Way = CopyLaunch::Way;
+
+Way WayOf(const PlanDraft& draft, size_t t) {
+  const auto on_device = [&](const ResolvedRef& ref) {
+    return draft.problem.buffers[static_cast<size_t>(ref.buffer)].on_device;
+  };
+  const bool from = on_device(draft.operands[t].inputs[0]);
+  const bool to = on_device(draft.operands[t].outputs[0]);
+  return from ? (to ? Way::kOver : Way::kOut) : (to ? Way::kIn : Way::kHost);
+}
+
 // A dense copy into a part of a temporary or an output: what it copies may be written there.
 bool IsPart(const PlanDraft& draft, size_t t) {
+  if (WayOf(draft, t) == Way::kIn || WayOf(draft, t) == Way::kOut) return false;
   const PlacementProblem::Access &from = draft.problem.steps[t].reads[0],
                                  &to = draft.problem.steps[t].writes[0];
   const Operands& operands = draft.operands[t];
@@ -117,6 +135,8 @@ absl::Status PrepareCopy(PlanDraft& draft, size_t t) {
     return absl::OkStatus();
   }
   CopyLaunch launch;
+  launch.way = WayOf(draft, t);
+  launch.bytes = to.bytes();
   launch.copy = StridedCopy(to.shape, from.strides, to.strides, SizeOf(to.type));
   draft.launches[t].emplace_back(std::move(launch));
   return absl::OkStatus();

@@ -41,7 +41,11 @@ struct LibraryLaunch {
   Word inputs = 0, outputs = 0, scratch = 0;
 };
 struct CopyLaunch {
-  StridedCopy copy;
+  // Between the memory of the host and that of a device: to it, from it, or over there.
+  enum class Way : uint8_t { kHost, kIn, kOut, kOver };
+  Way way = Way::kHost;
+  int64_t bytes = 0;  // of all but kHost
+  StridedCopy copy;   // of kHost
   Word from = 0, to = 0;
 };
 // Values written as they are; the copy spreads them over the output's strides.

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
+#include "exec/support/device.h"
 
 namespace kiln {
 namespace {
@@ -44,6 +45,7 @@ PlanThreads::PlanThreads(const PlanDraft& draft, std::shared_ptr<library::Sessio
 double PlanThreads::Work(const PlanDraft& draft, size_t t) const {
   const CheckedThunk& thunk = draft.program.thunks[t];
   const Operands& operands = draft.operands[t];
+  if (!RuntimeOf(thunk.device).host_memory) return 0;
   double most = 0;
   for (const ResolvedRef& ref : operands.inputs)
     most = std::max(most, static_cast<double>(ref.elements));

@@ -20,7 +20,8 @@ using Access = PlacementProblem::Access;
 using Step = PlacementProblem::Step;
 using Repeat = PlacementProblem::Repeat;
 
-constexpr int32_t kArena = -1, kPorts = -2;  // other spaces are constants, by their number
+constexpr int32_t kArena = -1, kPorts = -2,
+                  kDeviceArena = -3;  // other spaces are constants, by their number
 
 template <typename... T>
 absl::Status Wrong(const T&... text) {
@@ -238,7 +239,12 @@ class Verifier {
         if (offset < 0 || offset % kArenaAlignment != 0 || step % kArenaAlignment != 0)
           return Wrong("buffer ", root, " lies at ", offset, " of the arena");
         base += offset + lane * step;
-        if (base + buffer(b).bytes > placed_.memory.peak)
+        const bool on_device = p_.buffers[root].on_device;
+        if (on_device != buffer(b).on_device)
+          return Wrong("buffer ", b, " lies in buffer ", root, " on another device");
+        if (on_device) extent.space = kDeviceArena;
+        const MemoryPlan& arena = on_device ? placed_.device_memory : placed_.memory;
+        if (base + buffer(b).bytes > arena.peak)
           return Wrong("buffer ", b, " ends beyond the arena");
         break;
       }

@@ -200,7 +200,8 @@ PlanOptions Model::State::HowToPlan() const {
   return {.separate_buffers = options.temporaries != Temporaries::kPlanned,
           .by_samples = options.batch_invariant,
           .watched = options.on_thunk != nullptr,
-          .verified = kVerifyPlans || options.check_first_run};
+          .verified = kVerifyPlans || options.check_first_run,
+          .device = device.get()};
 }
 
 absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanAgain(

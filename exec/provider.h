@@ -20,10 +20,10 @@
 #include "base/guard.h"
 #include "base/mutex.h"
 #include "base/tensor.h"
+#include "exec/kernel_function.h"
 #include "exec/measured_choices.h"
 #include "exec/packed_constants.h"
 #include "exec/program.pb.h"
-#include "kernel/abi.h"
 #include "kiln/model.h"
 
 namespace kiln {
@@ -36,15 +36,6 @@ class PlanCache;        // exec/plan_cache.h
 class Pool;             // exec/support/pool.h
 struct MemoryRange;     // exec/binding.h
 struct Script;          // exec/script.h
-
-// One executable form of a kernel. `self` goes to LaunchContext::kernel (the VmKernel for the VM,
-// null for compiled code).
-struct KernelFunction {
-  KernelFn run = nullptr;
-  const void* self = nullptr;
-  bool vm = false;
-  std::shared_ptr<const void> owner;  // keeps code or VmKernel alive
-};
 
 // A kernel that may get better while a Model runs: `background` mode swaps the VM for compiled
 // code. A run takes one snapshot per launch at its start, so one run never mixes two generations of

@@ -177,7 +177,12 @@ Runtime::~Runtime() = default;
 absl::StatusOr<std::shared_ptr<Runtime>> Runtime::Create(RuntimeOptions options) {
   return CatchExceptions("runtime", [&]() -> absl::StatusOr<std::shared_ptr<Runtime>> {
     KILN_RETURN_IF_ERROR(Check(options));
-    return std::shared_ptr<Runtime>(new Runtime(std::move(options)));
+    std::shared_ptr<Runtime> made(new Runtime(std::move(options)));
+    if (const std::string& device = made->state().options.device; !device.empty()) {
+      KILN_ASSIGN_OR_RETURN(std::shared_ptr<ComputeDevice> opened, OpenComputeDevice(device));
+      made->state().device = std::make_shared<DeviceConstants>(std::move(opened));
+    }
+    return made;
   });
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "base/long_mutex.h"
 #include "base/mutex.h"
+#include "exec/device_constants.h"
 #include "exec/support/pool.h"
 #include "kiln/runtime.h"
 
@@ -42,6 +43,7 @@ struct KILN_INSIDE Runtime::State {
   const RuntimeOptions options;
   const int threads;
   const std::shared_ptr<Allocator> allocator;
+  std::shared_ptr<DeviceConstants> device;  // of RuntimeOptions::device; null: there is none
 
   std::atomic<int64_t> runs{0}, failed_runs{0}, vm_runs{0}, plans{0}, variants{0};
   std::atomic<int64_t> memory_bytes{0}, memory_peak{0}, idle_bytes{0};
@@ -50,6 +52,12 @@ struct KILN_INSIDE Runtime::State {
   std::map<int, std::weak_ptr<Pool>> pools ABSL_GUARDED_BY(mutex);
   std::shared_ptr<RuntimeExtension> extension ABSL_GUARDED_BY(mutex);
 };
+
+// The device of a runtime; null: it has none, or there is no runtime.
+inline std::shared_ptr<ComputeDevice> DeviceOf(const std::shared_ptr<Runtime>& runtime) {
+  const bool has_one = runtime != nullptr && runtime->state().device != nullptr;
+  return has_one ? runtime->state().device->shared() : nullptr;
+}
 
 // Bytes of a model's contexts, by what they are for. Lives as long as the last of that memory.
 struct MemoryCounts {

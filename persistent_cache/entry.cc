@@ -19,7 +19,7 @@ constexpr size_t kHeadBytes = 8 + 4 + 4 + 8 + 32;
 constexpr size_t kRowBytes = kTagBytes + 4 + 4 + 8 + 8;
 constexpr size_t kSumBytes = 32;
 constexpr uint32_t kMaxSections = 64;
-constexpr absl::string_view kKnownCritical[] = {"preimage", "meta",    "elf",     "ptx",
+constexpr absl::string_view kKnownCritical[] = {"preimage", "meta",    "elf",     "ptx", "launch",
                                                 "blob",     "program", "failure", "tune"};
 
 size_t Align8(size_t n) { return (n + 7) / 8 * 8; }

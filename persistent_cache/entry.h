@@ -11,12 +11,12 @@
 // entries are equal bytes. A reader that meets a critical tag it does not know treats the entry as
 // a miss; other unknown tags it skips.
 //
-// Tags: "preimage" and "meta" stand in every entry. Kernels have "elf" (or "ptx", "cubin.sm_90")
-// and may have "stmt", "asm". An entry with "failure" says that building fails each time, with this
-// text; it holds until the time in "expires". "meta" is lines `name=value`, sorted by name: device,
-// expires (seconds since 1970), isa, launch, schedule, scratch, target, wall_ms (of the build). In
-// values a backslash is written `\\` and the end of a line `\n`: what another process said is one
-// value.
+// Tags: "preimage" and "meta" stand in every entry. Kernels have "elf" (of CUDA "ptx" and "launch",
+// perhaps "cubin") and may have "stmt", "asm". An entry with "failure" says that building fails
+// each time, with this text; it holds until the time in "expires". "meta" is lines `name=value`,
+// sorted by name: device, expires (seconds since 1970), isa, launch, schedule, scratch, target,
+// wall_ms (of the build). In values a backslash is written `\\` and the end of a line `\n`: what
+// another process said is one value.
 #ifndef KILN_PERSISTENT_CACHE_ENTRY_H_
 #define KILN_PERSISTENT_CACHE_ENTRY_H_
 

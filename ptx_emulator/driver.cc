@@ -125,6 +125,7 @@ SharedDriver& TheDriver() {
     auto* made = new SharedDriver();  // for the life of the process: calls may come at its end
     kiln_ptx_config config;
     kiln_ptx_default_config(&config);
+    config.strict = 1;  // whoever counts findings has configured it
     made->driver.Configure(config);
     return made;
   }();

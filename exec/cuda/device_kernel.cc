@@ -106,7 +106,7 @@ bool AnyZero(const std::array<unsigned, 3>& sizes) {
 
 absl::Status LaunchOne(const DeviceLaunch& launch, Function function,
                        const LaunchArguments& arguments, const DeviceKernel::Counts& counts,
-                       DeviceQueue& queue) {
+                       LaunchQueue& queue) {
   for (const LaunchExpr& when : launch.when) {
     KILN_ASSIGN_OR_RETURN(const int64_t holds, when.Evaluate(arguments));
     if (holds == 0) return absl::OkStatus();
@@ -131,12 +131,12 @@ absl::Status LaunchOne(const DeviceLaunch& launch, Function function,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceQueue>> DeviceQueue::Make(std::shared_ptr<Gpu> gpu) {
+absl::StatusOr<std::unique_ptr<LaunchQueue>> LaunchQueue::Make(std::shared_ptr<Gpu> gpu) {
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<DeviceStream> stream, DeviceStream::Make(gpu));
-  return std::unique_ptr<DeviceQueue>(new DeviceQueue(std::move(gpu), std::move(stream)));
+  return std::unique_ptr<LaunchQueue>(new LaunchQueue(std::move(gpu), std::move(stream)));
 }
 
-absl::StatusOr<DevicePointer> DeviceQueue::Scratch(size_t bytes) {
+absl::StatusOr<DevicePointer> LaunchQueue::Scratch(size_t bytes) {
   if (scratch_.empty() || scratch_.back()->bytes() < bytes) {
     const size_t twice = scratch_.empty() ? 0 : 2 * scratch_.back()->bytes();
     KILN_ASSIGN_OR_RETURN(auto memory, DeviceMemory::Allocate(gpu_, std::max(bytes, twice)));
@@ -145,13 +145,37 @@ absl::StatusOr<DevicePointer> DeviceQueue::Scratch(size_t bytes) {
   return scratch_.back()->address();
 }
 
-absl::Status DeviceQueue::Wait() {
+absl::StatusOr<void*> LaunchQueue::Arena(int64_t bytes) {
+  const auto wanted = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  if (arena_ == nullptr || arena_->bytes() < wanted) {
+    KILN_RETURN_IF_ERROR(Wait());  // launches may still use it
+    arena_ = nullptr;
+    KILN_ASSIGN_OR_RETURN(arena_, DeviceMemory::Allocate(gpu_, wanted));
+  }
+  return AsPointer(arena_->address());
+}
+
+// Memory of the host that is not pinned has been read when the driver returns.
+absl::Status LaunchQueue::CopyIn(void* to, const void* from, size_t bytes) {
+  return gpu_->CopyIn(AddressOf(to), from, bytes, stream());
+}
+
+absl::Status LaunchQueue::CopyOut(void* to, const void* from, size_t bytes) {
+  KILN_RETURN_IF_ERROR(gpu_->CopyOut(to, AddressOf(from), bytes, stream()));
+  return stream_->Wait();
+}
+
+absl::Status LaunchQueue::CopyOver(void* to, const void* from, size_t bytes) {
+  return gpu_->CopyOver(AddressOf(to), AddressOf(from), bytes, stream());
+}
+
+absl::Status LaunchQueue::Wait() {
   KILN_RETURN_IF_ERROR(stream_->Wait());
   if (scratch_.size() > 1) scratch_.erase(scratch_.begin(), scratch_.end() - 1);
   return TakeError();
 }
 
-absl::Status DeviceQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
+absl::Status LaunchQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
 DeviceKernel::Counts DeviceKernel::Counts::Of(const Kernel& kernel) {
   return {kernel.inputs.size(), kernel.dims.size(), kernel.outputs.size(), kernel.params};
@@ -192,7 +216,7 @@ absl::Status DeviceKernel::CheckArguments() const {
   return absl::OkStatus();
 }
 
-absl::Status DeviceKernel::Launch(void** argv, DeviceQueue& queue) const {
+absl::Status DeviceKernel::Launch(void** argv, LaunchQueue& queue) const {
   std::array<DevicePointer, kMostScratch> scratch;
   const size_t parts = recipe_.scratch_bytes.size();
   const LaunchArguments without(argv, counts_, nullptr, 0);
@@ -215,7 +239,7 @@ absl::Status DeviceKernel::Launch(void** argv, DeviceQueue& queue) const {
 
 int RunDeviceKernel(void** argv) {
   const LaunchContext& context = **static_cast<LaunchContext**>(argv[0]);
-  auto& queue = *static_cast<DeviceQueue*>(context.stream);
+  auto& queue = static_cast<LaunchQueue&>(*static_cast<DeviceQueue*>(context.stream));
   absl::Status status = static_cast<const DeviceKernel*>(context.kernel)->Launch(argv, queue);
   if (status.ok()) return 0;
   queue.SetError(std::move(status));

@@ -20,33 +20,39 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "exec/cuda/gpu.h"
+#include "exec/support/compute_device.h"
 #include "kernel/kernel.h"
 #include "kernel/launch_recipe.h"
 
 namespace kiln::cuda {
 
-// A stream with the scratch memory of what is launched in it, which grows and is used again: work
-// in a stream is in order. One caller at a time.
-class DeviceQueue {
+// A stream with the memory of what is launched in it, which grows and is used again: work in a
+// stream is in order. One caller at a time.
+class LaunchQueue final : public DeviceQueue {
  public:
-  static absl::StatusOr<std::unique_ptr<DeviceQueue>> Make(std::shared_ptr<Gpu> gpu);
+  static absl::StatusOr<std::unique_ptr<LaunchQueue>> Make(std::shared_ptr<Gpu> gpu);
 
   const std::shared_ptr<Gpu>& gpu() const { return gpu_; }
   Stream stream() const { return stream_->handle(); }
   // At least `bytes`, for the launches up to the next call.
   absl::StatusOr<DevicePointer> Scratch(size_t bytes);
-  absl::Status Wait();
-  // The first error of a launch since the last call.
-  absl::Status TakeError();
   void SetError(absl::Status error) {
     if (error_.ok()) error_ = std::move(error);
   }
 
+  absl::StatusOr<void*> Arena(int64_t bytes) override;
+  absl::Status CopyIn(void* to, const void* from, size_t bytes) override;
+  absl::Status CopyOut(void* to, const void* from, size_t bytes) override;
+  absl::Status CopyOver(void* to, const void* from, size_t bytes) override;
+  absl::Status Wait() override;
+  absl::Status TakeError() override;
+
  private:
-  DeviceQueue(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceStream> stream)
+  LaunchQueue(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceStream> stream)
       : gpu_(std::move(gpu)), stream_(std::move(stream)) {}
   const std::shared_ptr<Gpu> gpu_;
   const std::shared_ptr<DeviceStream> stream_;
+  std::shared_ptr<DeviceMemory> arena_;
   std::vector<std::shared_ptr<DeviceMemory>>
       scratch_;  // the last is in use; launches may use others
   absl::Status error_;
@@ -69,7 +75,7 @@ class DeviceKernel {
                                                             absl::string_view recipe,
                                                             Counts counts);
 
-  absl::Status Launch(void** argv, DeviceQueue& queue) const;
+  absl::Status Launch(void** argv, LaunchQueue& queue) const;
 
  private:
   DeviceKernel() = default;
@@ -81,8 +87,8 @@ class DeviceKernel {
   std::vector<Function> functions_;  // one for each launch
 };
 
-// A KernelFn: the DeviceKernel is in LaunchContext::kernel, the queue in its stream. -1 for an
-// error, which the queue has.
+// A KernelFn: the DeviceKernel is in LaunchContext::kernel, a LaunchQueue, as DeviceQueue*, in its
+// stream. -1 for an error, which the queue has.
 int RunDeviceKernel(void** argv);
 
 }  // namespace kiln::cuda

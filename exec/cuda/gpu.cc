@@ -54,10 +54,17 @@ absl::Status Gpu::ReadFacts() {
 }
 
 Gpu::~Gpu() {
-  if (context_ != nullptr) driver_->cuDevicePrimaryCtxRelease_v2(device_);
+  if (context_ != nullptr && process_ == ForkGeneration())
+    driver_->cuDevicePrimaryCtxRelease_v2(device_);
 }
 
 absl::Status Gpu::alive() const {
+  if (process_ != ForkGeneration()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cuda: device ", ordinal_,
+                     ": it was opened before this process was forked, and CUDA does not go on in a "
+                     "child; open it in the child"));
+  }
   const MutexLock lock(mutex_);
   return lost_;
 }

@@ -23,10 +23,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/fork.h"
 #include "base/mutex.h"
 #include "exec/cuda/driver.h"
 
 namespace kiln::cuda {
+
+// Addresses of a device as the rest of Kiln tells them.
+inline void* AsPointer(DevicePointer address) { return reinterpret_cast<void*>(address); }
+inline DevicePointer AddressOf(const void* pointer) {
+  return reinterpret_cast<DevicePointer>(pointer);
+}
 
 class Gpu {
  public:
@@ -49,7 +56,8 @@ class Gpu {
   const Driver& driver() const { return *driver_; }
   const Facts& facts() const { return facts_; }
   int ordinal() const { return ordinal_; }
-  // OK, or what lost the device.
+  // OK, or what lost the device. kFailedPrecondition: this process is a child of the one that
+  // opened it, and the driver serves that alone.
   absl::Status alive() const;
 
   // call() with the device's context; its result as a status. What loses the device is remembered,
@@ -70,6 +78,7 @@ class Gpu {
 
   const std::shared_ptr<const Driver> driver_;
   const int ordinal_;
+  const uint32_t process_ = ForkGeneration();
   Device device_ = 0;
   Context context_ = nullptr;  // null: not retained
   Facts facts_;

@@ -19,8 +19,8 @@
 #include "base/zstd.h"
 #include "exec/package/packaged_script.h"
 #include "exec/ports.h"
+#include "exec/runtime_state.h"
 #include "exec/support/kernel_code.h"
-#include "exec/vm/vm.h"
 #include "kernel/text.h"
 #include "persistent_cache/entry.h"
 
@@ -34,20 +34,36 @@ absl::StatusOr<CacheKey> KeyOf(absl::string_view bytes) {
   return key;
 }
 
-// The highest target whose code runs here; else, for the VM, any.
-const packaged::Target* Choose(const packaged::Package& package, bool* run_code) {
+// The highest target whose code runs here, on the device if there is one; else, for the VM, any of
+// the CPU's.
+const packaged::Target* Choose(const packaged::Package& package, const ComputeDevice* on,
+                               bool* run_code) {
   const packaged::Target* best = nullptr;
   *run_code = false;
   int highest = -1;
   for (const packaged::Target& target : package.targets()) {
     const std::optional<Target> level = Target::Parse(target.name());
-    const bool runs = level.has_value() && level->RunsOn(HostTarget(level->device));
-    if (best != nullptr && (!runs || (*run_code && level->level <= highest))) continue;
+    const bool on_device = level.has_value() && !RuntimeOf(level->device).host_memory;
+    if (on_device && on == nullptr) continue;
+    const bool runs =
+        level.has_value() && level->RunsOn(on_device ? on->target() : HostTarget(level->device));
+    const int rank =
+        runs ? level->level + (on_device ? 256 : 0) : -1;  // correctness: levels are bytes
+    if (best != nullptr && rank <= highest) continue;
     best = &target;
     *run_code = *run_code || runs;
-    if (runs) highest = level->level;
+    highest = std::max(highest, rank);
   }
   return best;
+}
+
+// The device that some buffers of a program are on, beside the host.
+DeviceKind DeviceOfProgram(const program::Program& program) {
+  for (const program::Buffer& buffer : program.buffers()) {
+    const std::optional<DeviceKind> device = ParseDevice(buffer.device());
+    if (device && !RuntimeOf(*device).host_memory) return *device;
+  }
+  return DefaultDevice();
 }
 
 // Whether an entry is of this very kernel, and right for all extents that it is launched for: its
@@ -85,32 +101,36 @@ Preimage PackagePreimage() { return Preimage().Add("schema", "2").Add("artefact"
 
 absl::StatusOr<std::shared_ptr<Package>> Package::Open(const PackageSource& source,
                                                        const PackageOptions& options,
-                                                       const std::string& validator) {
+                                                       const std::string& validator,
+                                                       std::shared_ptr<ComputeDevice> on) {
   return CatchExceptions("opening the package", [&] {
     std::unique_ptr<Validator> made;
     if (options.validate == PackageValidation::kFirstUse)
       made = std::make_unique<Validator>(validator, 1);
-    return OpenFor(Depth::kRun, source, options, std::move(made));
+    return OpenFor(Depth::kRun, source, options, std::move(made), std::move(on));
   });
 }
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenPorts(const PackageSource& source) {
   return CatchExceptions("opening the package",
-                         [&] { return OpenFor(Depth::kPorts, source, {}, nullptr); });
+                         [&] { return OpenFor(Depth::kPorts, source, {}, nullptr, nullptr); });
 }
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenToLookAt(const PackageSource& source,
                                                                const PackageOptions& options) {
-  return CatchExceptions("opening the package",
-                         [&] { return OpenFor(Depth::kLookAt, source, options, nullptr); });
+  return CatchExceptions("opening the package", [&] {
+    return OpenFor(Depth::kLookAt, source, options, nullptr, nullptr);
+  });
 }
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenFor(Depth depth, const PackageSource& source,
                                                           const PackageOptions& options,
-                                                          std::unique_ptr<Validator> validator) {
+                                                          std::unique_ptr<Validator> validator,
+                                                          std::shared_ptr<ComputeDevice> on) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> opened, source.Open());
   std::shared_ptr<Package> made(new Package);
   made->validator_ = std::move(validator);
+  made->on_ = std::move(on);
   const auto read = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(made->file_,
                           PackageFile::Open(std::move(opened), source.name(), options));
@@ -165,7 +185,12 @@ absl::Status Package::ReadPorts(const program::Program& ports) {
 
 absl::Status Package::ReadTarget() {
   bool run_code = false;
-  const packaged::Target* const target = Choose(stored_, &run_code);
+  const packaged::Target* const target = Choose(stored_, on_.get(), &run_code);
+  if (target == nullptr && stored_.targets_size() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("has code for ", stored_.targets(0).name(),
+                     " alone, and no device is open; name one in RuntimeOptions::device"));
+  }
   if (target == nullptr) return absl::DataLossError("has no target");
   for (const packaged::Variant& stored : target->variants())
     KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
@@ -219,10 +244,11 @@ absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), restore(constant));
   }
+  const DeviceKind device = DeviceOfProgram(variant.program);
   for (const program::KernelDef& def : variant.program.kernels()) {
     auto& choices = variant.kernels.emplace_back();
     for (const program::KernelChoice& choice : def.choices()) {
-      KILN_ASSIGN_OR_RETURN(choices.emplace_back(), Kernel(def, choice, run_code));
+      KILN_ASSIGN_OR_RETURN(choices.emplace_back(), Kernel(def, choice, run_code, device));
     }
   }
   if (stored.has_script()) {
@@ -289,8 +315,8 @@ absl::StatusOr<Tensor> Package::Elements(const packaged::Blob& blob) {
 
 bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
   if (validator_ == nullptr) return true;
-  const absl::StatusOr<Validation> validation =
-      validator_->Validate(ValidationOf(entry, {def.example().begin(), def.example().end()}));
+  const absl::StatusOr<Validation> validation = validator_->Validate(
+      ValidationOf(entry, {def.example().begin(), def.example().end()}, on_.get()));
   if (validation.ok()) return true;
   ++(absl::IsDataLoss(validation.status()) ? refused_ : unvalidated_);
   if (absl::IsNotFound(validation.status())) {
@@ -308,25 +334,24 @@ bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
 
 absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::KernelDef& def,
                                                               const program::KernelChoice& choice,
-                                                              bool run_code) {
+                                                              bool run_code, DeviceKind device) {
+  if (choice.key().empty()) device = DefaultDevice();
   // A choice without code is on the VM, and known by its text.
   const std::string name = choice.key().empty()
                                ? def.text()
                                : absl::StrCat(choice.key(), choice.schedule(), "\n",
                                               FormatClass(choice.at_most()), "\n", def.text());
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
-  auto function = std::make_shared<KernelFunction>();
+  std::shared_ptr<const KernelFunction> function;
   if (run_code && !choice.key().empty()) {
     KILN_ASSIGN_OR_RETURN(const CacheKey key, KeyOf(choice.key()));
     KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(key, nullptr));
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
     const std::optional<KernelCode> code = CodeOf(entry);
-    if (code && code->runs_here && MayRun(entry, def)) {
-      absl::StatusOr<LoadedKernel> loaded = code->Load();
+    if (code && code->RunsHere(on_.get()) && MayRun(entry, def)) {
+      absl::StatusOr<LoadedKernel> loaded = code->Load(on_.get());
       if (loaded.ok()) {
-        auto owner = std::make_shared<LoadedKernel>(*std::move(loaded));
-        function->run = owner->function();
-        function->owner = std::move(owner);
+        function = CompiledFunction(*std::move(loaded), code->device->device);
       } else if (absl::IsUnavailable(loaded.status()) ||
                  absl::IsResourceExhausted(loaded.status())) {  // as for want of a descriptor
         WarnOfVm(key, loaded.status());
@@ -335,13 +360,9 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
       }
     }
   }
-  if (function->run == nullptr) {
+  if (function == nullptr) {
     KILN_ASSIGN_OR_RETURN(const kiln::Kernel kernel, ParseKernel(def.text()));
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
-    function->run = &RunVm;
-    function->self = vm.get();
-    function->vm = true;
-    function->owner = std::move(vm);
+    KILN_ASSIGN_OR_RETURN(function, VmFunction(kernel, device));
   }
   ++(function->vm ? on_vm_ : compiled_);
   return kernels_[name] = std::make_shared<KernelHandle>(std::move(function));
@@ -386,7 +407,9 @@ std::vector<Package::Target> Package::targets() const {
 absl::StatusOr<Model> LoadPackage(const PackageSource& source, const RunOptions& options,
                                   const PackageOptions& package) {
   return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Package> opened, Package::Open(source, package));
+    KILN_ASSIGN_OR_RETURN(
+        std::shared_ptr<Package> opened,
+        Package::Open(source, package, /*validator=*/"", DeviceOf(options.runtime)));
     return Model::Create(std::move(opened), options);
   });
 }

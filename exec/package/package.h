@@ -35,6 +35,7 @@
 #include "exec/package/packaged_model.h"
 #include "exec/package/packaged_weights.h"
 #include "exec/provider.h"
+#include "exec/support/compute_device.h"
 #include "exec/validate/validator.h"
 #include "kiln/model.h"
 #include "kiln/package.h"
@@ -50,10 +51,12 @@ class Package : public VariantProvider {
  public:
   // kDataLoss: damaged, of another version, or no package; kPermissionDenied: `options` demand a
   // signature that it has not; kNotFound and the like for the file. `validator`: path of
-  // kiln-validate; empty: looked for, see base/child_process.h.
+  // kiln-validate; empty: looked for, see base/child_process.h. `on`: the device that kernels run
+  // on, where the package has some for it.
   static absl::StatusOr<std::shared_ptr<Package>> Open(const PackageSource& source,
                                                        const PackageOptions& options = {},
-                                                       const std::string& validator = "");
+                                                       const std::string& validator = "",
+                                                       std::shared_ptr<ComputeDevice> on = nullptr);
   // Only what inputs() and outputs() of it would be; no kernel is looked at.
   static absl::StatusOr<std::shared_ptr<Package>> OpenPorts(const PackageSource& source);
   // As Open, but nothing is made to run and no code is loaded: what is in it, for any CPU. Every
@@ -93,7 +96,8 @@ class Package : public VariantProvider {
   enum class Depth : uint8_t { kPorts, kLookAt, kRun };
   static absl::StatusOr<std::shared_ptr<Package>> OpenFor(Depth depth, const PackageSource& source,
                                                           const PackageOptions& options,
-                                                          std::unique_ptr<Validator> validator);
+                                                          std::unique_ptr<Validator> validator,
+                                                          std::shared_ptr<ComputeDevice> on);
   absl::Status Read(Depth depth);
   absl::Status ReadPorts(const program::Program& ports);
   absl::Status ReadTarget();
@@ -112,7 +116,7 @@ class Package : public VariantProvider {
   absl::Status Restore(const packaged::PackedConstant& stored);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,
                                                        const program::KernelChoice& choice,
-                                                       bool run_code);
+                                                       bool run_code, DeviceKind device);
 
   std::shared_ptr<PackageFile> file_;
   packaged::Package stored_;
@@ -122,6 +126,7 @@ class Package : public VariantProvider {
   std::map<int, Tensor> blobs_;                                   // elements, by index
   std::set<CacheKey> read_;                                       // entries that were checked
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
+  std::shared_ptr<ComputeDevice> on_;                             // null: the CPU
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
   bool warned_of_absence_ = false;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/support/kernel_code.h"
 
+#include "persistent_cache/key.h"
+
 namespace kiln {
 namespace {
 
@@ -14,17 +16,34 @@ const DeviceRuntime* RuntimeOfMeta(const std::map<std::string, std::string>& met
 }  // namespace
 
 std::optional<KernelCode> CodeOf(const Entry& entry) {
-  const std::map<std::string, std::string> meta = MetaOf(entry);
+  std::map<std::string, std::string> meta = MetaOf(entry);
   const DeviceRuntime* const runtime = RuntimeOfMeta(meta);
-  const std::string* const bytes = runtime != nullptr ? entry.Find(runtime->section) : nullptr;
-  if (bytes == nullptr) return std::nullopt;
-  return KernelCode{runtime, *bytes, RunsHere(meta)};
+  const auto section = [&](const char* name) {
+    const std::string* const bytes = name != nullptr ? entry.Find(name) : nullptr;
+    return bytes != nullptr ? absl::string_view(*bytes) : absl::string_view();
+  };
+  if (runtime == nullptr || entry.Find(runtime->section) == nullptr) return std::nullopt;
+  KernelCode code = {
+      runtime,
+      {section(runtime->section), section(runtime->machine_code), section(runtime->recipe)},
+      std::nullopt,
+      ""};
+  const std::string* const preimage = entry.Find("preimage");
+  if (preimage != nullptr) code.kernel = FieldOf(*preimage, "kernel");
+  if (const auto isa = meta.find("isa"); isa != meta.end()) code.isa = isa->second;
+  return code;
 }
 
-bool RunsHere(const std::map<std::string, std::string>& meta) {
+absl::StatusOr<LoadedKernel> KernelCode::Load(ComputeDevice* on) const {
+  CodeImage whole = image;
+  whole.kernel = kernel;
+  return LoadOn(*device, whole, on);
+}
+
+bool RunsHere(const std::map<std::string, std::string>& meta, const ComputeDevice* on) {
   const DeviceRuntime* const runtime = RuntimeOfMeta(meta);
   const auto isa = meta.find("isa");
-  return runtime != nullptr && isa != meta.end() && runtime->runs(isa->second);
+  return runtime != nullptr && isa != meta.end() && RunsOn(*runtime, isa->second, on);
 }
 
 }  // namespace kiln

@@ -3,7 +3,7 @@
 //
 // Example:
 //   const std::optional<KernelCode> code = CodeOf(entry);
-//   if (code && code->runs_here) KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, code->Load());
+//   if (code && code->RunsHere(gpu)) KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, code->Load(gpu));
 #ifndef KILN_EXEC_SUPPORT_KERNEL_CODE_H_
 #define KILN_EXEC_SUPPORT_KERNEL_CODE_H_
 
@@ -20,20 +20,22 @@ namespace kiln {
 
 struct KernelCode {
   const DeviceRuntime* device;
-  absl::string_view bytes;  // of the section that is loaded; in the entry
-  bool runs_here;           // RunsHere
+  CodeImage image;                 // in the entry
+  std::optional<std::string> isa;  // nothing: it does not say what it needs
+  std::string kernel;              // text
 
-  // As DeviceRuntime::load. Thread-safe.
-  absl::StatusOr<LoadedKernel> Load() const { return device->load(bytes, "kernel"); }
+  // `on`: as RunsOn and LoadOn of device.h. Thread-safe.
+  bool RunsHere(const ComputeDevice* on) const { return isa && RunsOn(*device, *isa, on); }
+  absl::StatusOr<LoadedKernel> Load(ComputeDevice* on) const;
 };
 
 // Nothing if the entry has no code, or is for a device unknown here. The entry outlives what is
 // returned.
 std::optional<KernelCode> CodeOf(const Entry& entry);
 
-// Whether the device in this computer runs code of an entry with this meta section: what does not
-// say for which device it is, or what it needs, runs nowhere.
-bool RunsHere(const std::map<std::string, std::string>& meta);
+// Whether code of an entry with this meta section runs in this computer, or on the device: what
+// does not say for which device it is, or what it needs, runs nowhere.
+bool RunsHere(const std::map<std::string, std::string>& meta, const ComputeDevice* on = nullptr);
 
 }  // namespace kiln
 

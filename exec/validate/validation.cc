@@ -17,7 +17,9 @@
 #include "absl/strings/str_split.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "exec/support/compute_device.h"
 #include "exec/support/kernel_code.h"
+#include "exec/support/operand_copies.h"
 #include "exec/validate/probe.h"
 #include "exec/vm/vm.h"
 #include "kernel/abi.h"
@@ -181,10 +183,48 @@ std::string FirstDifference(const Operand& operand, const std::string& got,
 }
 
 // Runs the probes of one kernel.
+// Where code of a device runs on probes. Does nothing for that of the CPU.
+class DeviceProbes {
+ public:
+  explicit DeviceProbes(ArgumentCounts counts) : counts_(counts) {}
+
+  // `name`: of a ComputeDevice, or empty.
+  absl::Status Open(const std::string& name) {
+    if (name.empty()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(device_, OpenComputeDevice(name));
+    KILN_ASSIGN_OR_RETURN(queue_, device_->NewQueue());
+    return absl::OkStatus();
+  }
+  bool opened() const { return device_ != nullptr; }
+  ComputeDevice* device() const { return device_.get(); }
+
+  // Runs code on copies of its operands; must not outlive this.
+  CodeCall Call() {
+    return [this](KernelFn code, void** argv) {
+      const absl::StatusOr<int> result =
+          RunWithCopiesOnDevice(code, argv, counts_, *device_, *queue_);
+      if (result.ok()) return *result;
+      error_ = result.status();
+      return -1;
+    };
+  }
+  // With what the device said, where a probe failed for that.
+  absl::Status Explain(absl::Status status) const {
+    if (status.ok() || error_.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat(status.message(), ": ", error_.message()));
+  }
+
+ private:
+  const ArgumentCounts counts_;
+  std::shared_ptr<ComputeDevice> device_;
+  std::unique_ptr<DeviceQueue> queue_;
+  absl::Status error_;
+};
+
 class ProbeRunner {
  public:
-  ProbeRunner(const Kernel& kernel, const LaunchInfo& launch, const VmKernel& vm, KernelFn code,
-              const CodeCall& call)
+  ProbeRunner(const Kernel& kernel, const LaunchInfo& launch, const VmKernel& vm,
+              const LoadedKernel& code, const CodeCall& call)
       : kernel_(kernel), launch_(launch), vm_(vm), code_(code), call_(call) {
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
     for (size_t k = 0; k < operands; ++k) memory_.push_back(std::make_unique<GuardedMemory>());
@@ -252,7 +292,7 @@ class ProbeRunner {
     for (int32_t& extent : extents) argv.push_back(&extent);
     for (uint64_t& value : values) argv.push_back(&value);
     for (size_t k = inputs; k < buffers.size(); ++k) argv.push_back(&buffers[k]);
-    return fn == code_ && call_ != nullptr ? call_(fn, argv.data()) : fn(argv.data());
+    return fn == code_.function() && call_ != nullptr ? call_(fn, argv.data()) : fn(argv.data());
   }
 
   // The outputs' bytes, gaps included, with one NaN.
@@ -297,7 +337,7 @@ class ProbeRunner {
     const auto refused = [&](const std::string& why) {
       return absl::DataLossError(absl::StrCat("with ", Describe(kernel_, probe), ": ", why));
     };
-    if (const int error = Launch(probe, hosts, code_, nullptr); error != 0)
+    if (const int error = Launch(probe, hosts, code_.function(), code_.self()); error != 0)
       return refused(absl::StrCat("the code returns ", error));
     for (size_t k = 0; k < want.size(); ++k) {
       const Operand& operand = operands_[inputs + k];
@@ -318,7 +358,7 @@ class ProbeRunner {
   const Kernel& kernel_;
   const LaunchInfo& launch_;
   const VmKernel& vm_;
-  const KernelFn code_;
+  const LoadedKernel& code_;
   const CodeCall& call_;
   std::vector<std::unique_ptr<GuardedMemory>> memory_;  // inputs, then outputs
   std::vector<Operand> operands_;
@@ -362,6 +402,9 @@ std::string Encode(const ValidationRequest& request) {
       .Add("at_most", FormatClass(request.at_most))
       .Add("example", FormatClass(request.example))
       .Add("nobody_waits", request.nobody_waits ? "1" : "0")
+      .Add("machine_code", request.machine_code)
+      .Add("recipe", request.recipe)
+      .Add("on", request.on)
       .bytes();
 }
 
@@ -375,7 +418,10 @@ absl::StatusOr<ValidationRequest> DecodeValidationRequest(absl::string_view byte
                            ParseClass(FieldOf(bytes, "at_most")),
                            ParseClass(FieldOf(bytes, "example")),
                            FieldOf(bytes, "nobody_waits") == "1",
-                           *device};
+                           *device,
+                           FieldOf(bytes, "machine_code"),
+                           FieldOf(bytes, "recipe"),
+                           FieldOf(bytes, "on")};
 }
 
 std::string Encode(const absl::StatusOr<Validation>& validation) {
@@ -399,19 +445,25 @@ absl::StatusOr<Validation> DecodeValidation(absl::string_view bytes) {
   return validation;
 }
 
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example) {
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example,
+                               const ComputeDevice* on) {
   const std::optional<KernelCode> code = CodeOf(entry);
   const std::string* const preimage = entry.Find("preimage");
   std::map<std::string, std::string> meta = MetaOf(entry);
   std::vector<int64_t> own = ParseClass(meta["example"]);
   if (own.empty()) own = example;
-  return {std::string(code ? code->bytes : ""),
+  const CodeImage image = code ? code->image : CodeImage();
+  const bool on_device = code && !code->device->host_memory && on != nullptr;
+  return {std::string(image.code),
           FieldOf(*preimage, "kernel"),
           meta["launch"],
           ParseClass(meta["at_most"]),
           std::move(own),
           /*nobody_waits=*/false,
-          code ? code->device->device : DefaultDevice()};
+          code ? code->device->device : DefaultDevice(),
+          std::string(image.machine_code),
+          std::string(image.recipe),
+          on_device ? on->name() : ""};
 }
 
 absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, const CodeCall& call) {
@@ -432,14 +484,20 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   if (probes.empty()) probes.swap(unsaid);
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
+  DeviceProbes device(ArgumentCounts::Of(*kernel));
+  KILN_RETURN_IF_ERROR(device.Open(request.on));
+  const CodeImage image = {request.code, request.machine_code, request.recipe, request.kernel};
   KILN_ASSIGN_OR_RETURN(const LoadedKernel loaded,
-                        RuntimeOf(request.device).load(request.code, "kernel"));
-  ProbeRunner runner(*kernel, *launch, **vm, loaded.function(), call);
+                        LoadOn(RuntimeOf(request.device), image, device.device()));
+  const CodeCall where = device.opened() ? device.Call() : call;
+  ProbeRunner runner(*kernel, *launch, **vm, loaded, where);
   Sha256Hasher transcript;
   transcript.Update(request.kernel);
-  for (const Probe& probe : probes) KILN_RETURN_IF_ERROR(runner.Run(probe, transcript));
+  for (const Probe& probe : probes)
+    KILN_RETURN_IF_ERROR(device.Explain(runner.Run(probe, transcript)));
   Sha256Hasher nothing;
-  for (const Probe& probe : unsaid) KILN_RETURN_IF_ERROR(runner.Run(probe, nothing));
+  for (const Probe& probe : unsaid)
+    KILN_RETURN_IF_ERROR(device.Explain(runner.Run(probe, nothing)));
   validation.transcript = absl::StrCat(kValidationVersion, ":", ToHex(transcript.Finish()));
   validation.probes = static_cast<int>(probes.size() + unsaid.size());
   return validation;

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/target.h"
+#include "exec/support/compute_device.h"
 #include "kernel/abi.h"
 #include "kernel/kernel.h"
 #include "kernel/launch_info.h"
@@ -39,6 +40,8 @@ struct ValidationRequest {
   std::vector<int64_t> example;  // extents of a launch that is wanted, one per dim; may be empty
   bool nobody_waits = false;     // others come first
   DeviceKind device = DefaultDevice();
+  std::string machine_code = {}, recipe = {};  // as in CodeImage
+  std::string on = {};                         // the name of the ComputeDevice; empty: the CPU
 };
 
 struct Validation {
@@ -63,7 +66,9 @@ std::vector<int64_t> UnionOfClasses(absl::Span<const int64_t> a, absl::Span<cons
 
 // What an entry with code asks of its validation. `example`: extents of a launch, where it has none
 // itself.
-ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example);
+// `on`: for code of a device.
+ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& example,
+                               const ComputeDevice* on = nullptr);
 
 // kDataLoss: the code does not load or gives other bits, writes outside its outputs or returns an
 // error, with the probe and the first difference. kUnimplemented: there is nothing to compare (the

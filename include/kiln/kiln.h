@@ -182,7 +182,8 @@ typedef struct kiln_runtime_options {
   int32_t (*start)(void* user, int32_t members, void (*task)(void* data, int32_t member),
                    void* data);
   void (*on_thread_start)(void* user, int32_t member);
-  void* user; /* given to all of these; must live as long as the process */
+  void* user;         /* given to all of these; must live as long as the process */
+  const char* device; /* "cuda", "cuda:1", "cuda-emulated"; NULL or "": the CPU alone */
 } kiln_runtime_options;
 static inline kiln_runtime_options kiln_runtime_options_default(void) {
   kiln_runtime_options options;

@@ -81,6 +81,9 @@ struct RuntimeOptions {
   // Bytes of that which contexts may keep that do not run, so that the next run finds them. 0: no
   // limit.
   int64_t idle_budget = 0;
+  // Where kernels run, beside the CPU: "cuda" or "cuda:0", "cuda:1" for a GPU; "cuda-emulated" for
+  // one that the CPU plays, slowly and with checks. Empty: nowhere else.
+  std::string device = "";
   CacheOptions cache = {};  // of models whose own CacheOptions are those that they begin with
   int build_jobs = 0;       // kernels built at once, up to 1024; 0: as many as there are processors
 };
@@ -98,7 +101,8 @@ struct RuntimeMetrics {
 
 class KILN_API Runtime {
  public:
-  // kInvalidArgument: a number is out of its range.
+  // kInvalidArgument: a number is out of its range, or a device has no such name; kUnavailable:
+  // there is no such device, and why.
   static absl::StatusOr<std::shared_ptr<Runtime>> Create(RuntimeOptions options);
   // One for the process, with default options; made when it is first asked for, and again when it
   // was given up by all.

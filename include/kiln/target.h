@@ -19,6 +19,7 @@ namespace kiln {
 // One line for each device; the first is the default.
 enum class DeviceKind : uint8_t {
   kCpu,
+  kCuda,
 };
 
 struct KILN_API Target {

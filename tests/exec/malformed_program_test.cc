@@ -235,7 +235,9 @@ TEST(MalformedProgram, PlausibleMistakesNeverCrash) {
         case 3: {
           program::Buffer& buffer = *proto.mutable_buffers(
               static_cast<int>(random() % static_cast<uint64_t>(proto.buffers_size())));
-          if (random() % 2)
+          if (random() % 4 == 0)
+            buffer.set_device("cuda");
+          else if (random() % 2)
             buffer.set_kind(static_cast<program::Buffer::Kind>(random() % 6));
           else
             buffer.set_bytes(random() % 2 ? "-4" : "9223372036854775807");
@@ -271,8 +273,22 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
       invalid, "thunk 0 \"matmul\": buffer 99 does not exist");
   expect([](P& p) { p.region().mutable_thunks(0)->mutable_library()->set_op("lstm"); }, refused,
          "\"lstm\"");
-  expect([](P& p) { p.proto().mutable_buffers(0)->set_device("cuda"); }, refused,
-         "device \"cuda\"");
+  expect([](P& p) { p.proto().mutable_buffers(0)->set_device("cuda"); }, invalid,
+         "a port on device \"cuda\"");
+  expect([](P& p) { p.proto().mutable_buffers(0)->set_device("npu"); }, refused,
+         "device \"npu\" is unknown");
+  const auto all_on_device = [](P& p) {
+    for (program::Buffer& buffer : *p.proto().mutable_buffers())
+      if (buffer.kind() == program::Buffer::TEMPORARY) buffer.set_device("cuda");
+  };
+  expect(all_on_device, refused, "thunk 0 \"matmul\": has operands on device \"cuda\"");
+  expect(
+      [](P& p) {
+        p.proto()
+            .mutable_buffers(p.region().thunks(2).kernel().inputs(0).buffer())
+            ->set_device("cuda");
+      },
+      invalid, "on the host and on device \"cuda\"");
   expect([](P& p) { p.proto().mutable_kernels(0)->set_text("kernel v9"); }, invalid,
          "kernel 0 \"scale\"");
   expect([](P& p) { p.region().mutable_thunks(2)->mutable_kernel()->set_params(0, "toolong"); },

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cuda/cuda_device.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/child_process.h"
+#include "base/status_macros.h"
+#include "exec/cuda/device_kernel.h"
+#include "exec/cuda/driver.h"
+#include "kernel/text.h"
+
+namespace kiln::cuda {
+namespace {
+
+constexpr char kEmulated[] = "cuda-emulated";
+
+int SmOf(const Gpu& gpu) { return 10 * gpu.facts().major + gpu.facts().minor; }
+
+// The highest level that the device has.
+Target TargetOf(const Gpu& gpu) {
+  Target best{DeviceKind::kCuda, 0};
+  for (const TargetRow& row : AllTargets()) {
+    int sm = 0;
+    absl::string_view name = row.name;
+    if (row.target.device == DeviceKind::kCuda && absl::ConsumePrefix(&name, "cuda-sm") &&
+        absl::SimpleAtoi(name, &sm) && sm <= SmOf(gpu))
+      best = std::max(best, row.target, [](Target a, Target b) { return a.level < b.level; });
+  }
+  return best;
+}
+
+class CudaDevice final : public ComputeDevice {
+ public:
+  CudaDevice(std::shared_ptr<Gpu> gpu, std::string name)
+      : gpu_(std::move(gpu)), name_(std::move(name)), target_(TargetOf(*gpu_)) {}
+
+  const std::string& name() const override { return name_; }
+  const std::string& model() const override { return gpu_->facts().name; }
+  Target target() const override { return target_; }
+  bool Runs(absl::string_view isa) const override {
+    int sm = 0;
+    return absl::ConsumePrefix(&isa, "sm_") && absl::SimpleAtoi(isa, &sm) && sm <= SmOf(*gpu_);
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() override {
+    KILN_ASSIGN_OR_RETURN(std::unique_ptr<LaunchQueue> queue, LaunchQueue::Make(gpu_));
+    return queue;
+  }
+
+  absl::StatusOr<std::shared_ptr<void>> Upload(const void* data, int64_t bytes) override {
+    const auto size = static_cast<size_t>(bytes);
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<DeviceMemory> memory, DeviceMemory::Allocate(gpu_, size));
+    KILN_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceStream> stream, DeviceStream::Make(gpu_));
+    KILN_RETURN_IF_ERROR(gpu_->CopyIn(memory->address(), data, size, stream->handle()));
+    KILN_RETURN_IF_ERROR(stream->Wait());
+    void* const address = AsPointer(memory->address());
+    return std::shared_ptr<void>(std::move(memory), address);
+  }
+
+  absl::StatusOr<LoadedKernel> Load(const CodeImage& code) override {
+    absl::StatusOr<Kernel> kernel = ParseKernel(code.kernel);
+    if (!kernel.ok()) return absl::DataLossError(kernel.status().message());
+    const auto load = [&](absl::string_view image) {
+      return DeviceKernel::Load(gpu_, std::string(image), code.recipe,
+                                DeviceKernel::Counts::Of(*kernel));
+    };
+    absl::StatusOr<std::unique_ptr<DeviceKernel>> loaded =
+        absl::FailedPreconditionError("no machine code");
+    if (!code.machine_code.empty()) loaded = load(code.machine_code);
+    // Made for another level: the driver compiles the PTX.
+    if (absl::IsFailedPrecondition(loaded.status())) loaded = load(code.code);
+    KILN_RETURN_IF_ERROR(loaded.status());
+    std::shared_ptr<DeviceKernel> object = *std::move(loaded);
+    const void* const self = object.get();
+    return LoadedKernel(std::move(object), &RunDeviceKernel, self);
+  }
+
+ private:
+  const std::shared_ptr<Gpu> gpu_;
+  const std::string name_;
+  const Target target_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ComputeDevice>> MakeCudaDevice(std::shared_ptr<Gpu> gpu,
+                                                              const std::string& name) {
+  auto device = std::make_shared<CudaDevice>(std::move(gpu), name);
+  if (device->target().compiles()) return device;
+  return absl::UnavailableError(absl::StrCat(
+      "device \"", name, "\": ", device->model(), " is older than ",
+      LowestTarget(DeviceKind::kCuda).name(), ", the least that kernels are made for"));
+}
+
+absl::StatusOr<std::shared_ptr<ComputeDevice>> OpenCudaDevice(const std::string& name) {
+  absl::string_view rest = name;
+  int ordinal = 0;
+  std::string library = kDriverLibrary;
+  if (name == kEmulated) {
+    KILN_ASSIGN_OR_RETURN(library, FindModule("libkiln_ptx_driver.so", "KILN_PTX_DRIVER"));
+  } else if (!absl::ConsumePrefix(&rest, "cuda") ||
+             (!rest.empty() && (!absl::ConsumePrefix(&rest, ":") ||
+                                !absl::SimpleAtoi(rest, &ordinal) || ordinal < 0))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device \"", name, "\": is none of cuda, cuda:0, cuda:1, ..., ", kEmulated));
+  }
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Driver> driver, Driver::Open(library));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Gpu> gpu, Gpu::Open(std::move(driver), ordinal));
+  return MakeCudaDevice(std::move(gpu), name);
+}
+
+}  // namespace kiln::cuda
