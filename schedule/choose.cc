@@ -60,12 +60,13 @@ Decision AcceptsKernel(const Kernel& kernel, Target target) {
   return Decision::No(reasons);
 }
 
-std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes) {
+std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes,
+                                                        std::span<const int64_t> open) {
   std::vector<std::vector<int64_t>> all;
-  for (const int64_t open : {16, 256, 4096}) {  // speed
+  for (const int64_t extent : open) {
     std::vector<int64_t> extents = sizes.at_most;
     for (size_t d = 0; d < extents.size(); ++d)
-      if (!sizes.IsExtent(d)) extents[d] = std::min(open, sizes.at_most[d]);
+      if (!sizes.IsExtent(d)) extents[d] = std::min(extent, sizes.at_most[d]);
     if (std::find(all.begin(), all.end(), extents) == all.end()) all.push_back(std::move(extents));
   }
   return all;
@@ -73,7 +74,8 @@ std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes) 
 
 std::vector<Candidate> CandidatesFor(const Kernel& kernel, const SizeClass& sizes,
                                      const Machine& machine, int64_t workspace_limit) {
-  const std::vector<std::vector<int64_t>> at = RepresentativeExtents(sizes);
+  const std::vector<std::vector<int64_t>> at =
+      RepresentativeExtents(sizes, ModelOf(machine.target).open_extents);
   std::vector<Candidate> candidates;
   for (Schedule& schedule : Offers(kernel, sizes, machine)) {
     constexpr double kLeastNs = 1e-3;  // correctness: it has a logarithm

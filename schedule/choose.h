@@ -15,6 +15,7 @@
 #include "base/decision.h"
 #include "base/target.h"
 #include "kernel/kernel.h"
+#include "schedule/device.h"
 #include "schedule/machine.h"
 #include "schedule/price.h"
 #include "schedule/schedule.h"
@@ -44,9 +45,11 @@ Schedule ChooseSchedule(const Kernel& kernel, const SizeClass& sizes, const Mach
 // contains all that code is right for. They are cut where a reduction takes one more level.
 std::vector<SizeClass> SizeClassesFor(const Kernel& kernel, const SizeClass& known);
 
-// The tuples of extents that a class is priced for: its extents, with 16, 256 and 4096, as far as
-// they lie in the class, for those that are open. The price of a class is the geometric mean.
-std::vector<std::vector<int64_t>> RepresentativeExtents(const SizeClass& sizes);
+// The tuples of extents that a class is priced for: its extents, with each number of `open`
+// (DeviceModel::open_extents), as far as they lie in the class, for those that are open. The price
+// of a class is the geometric mean.
+std::vector<std::vector<int64_t>> RepresentativeExtents(
+    const SizeClass& sizes, std::span<const int64_t> open = ModelOf(DefaultDevice()).open_extents);
 
 // The cost of the cheapest schedule for these extents.
 Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine);

@@ -12,9 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/target.h"
 #include "schedule/machine.h"
+#include "schedule/price.h"
 #include "schedule/schedule.h"
 
 namespace kiln {
@@ -37,6 +39,14 @@ struct DeviceModel {
   std::span<const Template* const> (*templates)();
   GroupCaps caps;
   ActivationLayout layout;
+  // What an extent that nobody knows is taken to be, in turn, when schedules are priced.
+  std::span<const int64_t> open_extents;
+  // Of a verified kernel that the schedule suits; one extent per dim. Pure and thread-safe.
+  Price (*price)(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
+                 const Schedule& schedule);
+  // Its loops in text, a line each, for a kernel that has any (schedule/picture.h).
+  std::string (*picture)(const Kernel& kernel, std::span<const int64_t> extents,
+                         const Schedule& schedule, const Machine& machine);
   // Fills in what can be found of this computer without compiling kernels.
   void (*probe)(Machine& machine);
   // The description shipped for the level; that of the lowest level with code for lower ones.
@@ -49,6 +59,12 @@ std::span<const DeviceModel* const> AllDeviceModels();
 inline const DeviceModel& ModelOf(DeviceKind device) { return RowOf(AllDeviceModels(), device); }
 inline const DeviceModel& ModelOf(Target target) { return ModelOf(target.device); }
 inline const Machine& ShippedMachine(Target target) { return ModelOf(target).machine(target); }
+
+// By the model of the machine's device.
+inline Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
+                     const Schedule& schedule) {
+  return ModelOf(machine.target).price(kernel, extents, machine, schedule);
+}
 
 }  // namespace kiln
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of device models, one line each.
 #include "schedule/cpu/device.h"
+#include "schedule/cuda/device.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -8,6 +9,7 @@ namespace kiln {
 std::span<const DeviceModel* const> AllDeviceModels() {
   static constexpr const DeviceModel* kModels[] = {
       &kCpuModel,
+      &kCudaModel,
   };
   return kModels;
 }

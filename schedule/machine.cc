@@ -17,32 +17,61 @@ namespace {
 
 constexpr absl::string_view kFirstLine = "kiln machine 4";
 
+template <typename Owner, typename Number>
 struct Field {
   const char* name;
-  double Machine::*number;
+  Number Owner::*number;
 };
-struct WholeField {
-  const char* name;
-  int64_t Machine::*number;
-};
-constexpr WholeField kWholeFields[] = {
+constexpr Field<Machine, double> kFields[] = {{"launch", &Machine::launch_ns},
+                                              {"gflops", &Machine::gflops}};
+constexpr Field<Machine, int64_t> kWholeCpuFields[] = {
     {"vector", &Machine::vector_bytes}, {"registers", &Machine::registers},
     {"l1", &Machine::l1_bytes},         {"l2", &Machine::l2_bytes},
     {"l3", &Machine::l3_bytes},         {"grain", &Machine::parallel_grain}};
-constexpr Field kFields[] = {{"launch", &Machine::launch_ns},
-                             {"loop", &Machine::loop_ns},
-                             {"gather", &Machine::gather_ns},
-                             {"transpose", &Machine::transpose_ns},
-                             {"mask", &Machine::mask_ns},
-                             {"gflops", &Machine::gflops},
-                             {"latency", &Machine::latency_ns},
-                             {"window", &Machine::window},
-                             {"jump", &Machine::jump_ns},
-                             {"add", &Machine::add_ns},
-                             {"div", &Machine::div_ns},
-                             {"sqrt", &Machine::sqrt_ns},
-                             {"integer_div", &Machine::integer_div_ns},
-                             {"extreme", &Machine::extreme_ns}};
+constexpr Field<Machine, double> kCpuFields[] = {{"loop", &Machine::loop_ns},
+                                                 {"gather", &Machine::gather_ns},
+                                                 {"transpose", &Machine::transpose_ns},
+                                                 {"mask", &Machine::mask_ns},
+                                                 {"latency", &Machine::latency_ns},
+                                                 {"window", &Machine::window},
+                                                 {"jump", &Machine::jump_ns},
+                                                 {"add", &Machine::add_ns},
+                                                 {"div", &Machine::div_ns},
+                                                 {"sqrt", &Machine::sqrt_ns},
+                                                 {"integer_div", &Machine::integer_div_ns},
+                                                 {"extreme", &Machine::extreme_ns}};
+constexpr Field<Gpu, double> kGpuFields[] = {{"multiprocessors", &Gpu::multiprocessors},
+                                             {"clock", &Gpu::clock_ghz},
+                                             {"lanes", &Gpu::lanes},
+                                             {"lanes64", &Gpu::lanes64},
+                                             {"registers", &Gpu::registers},
+                                             {"shared", &Gpu::shared_bytes},
+                                             {"threads", &Gpu::threads},
+                                             {"latency", &Gpu::latency_ns}};
+
+// Calls `visit(name, number)` for each fact that the machine's device has, but for sets.
+template <typename SomeMachine, typename Visit>
+void VisitFacts(SomeMachine& machine, const Visit& visit) {
+  if (machine.target.device == DeviceKind::kCuda) {
+    for (const auto& field : kGpuFields) visit(field.name, machine.gpu.*field.number);
+  } else {
+    for (const auto& field : kWholeCpuFields) visit(field.name, machine.*field.number);
+    for (const auto& field : kCpuFields) visit(field.name, machine.*field.number);
+  }
+  for (const auto& field : kFields) visit(field.name, machine.*field.number);
+}
+
+// What an operation on a 32-bit number takes where every lane of a GPU is busy, in ns.
+void SetCosts(Machine& machine) {
+  constexpr double kDivision = 10, kRoot = 10, kIntegerDivision = 20;  // speed: instructions
+  constexpr double kExtreme = 4;  // speed: two comparisons, two choices
+  const Gpu& gpu = machine.gpu;
+  machine.add_ns = 1 / (gpu.multiprocessors * gpu.lanes * gpu.clock_ghz);
+  machine.div_ns = kDivision * machine.add_ns;
+  machine.sqrt_ns = kRoot * machine.add_ns;
+  machine.integer_div_ns = kIntegerDivision * machine.add_ns;
+  machine.extreme_ns = kExtreme * machine.add_ns;
+}
 
 // The positive number that `text` is.
 std::optional<double> Positive(absl::string_view text) {
@@ -69,6 +98,7 @@ class MachineParser {
       }
     }
     KILN_RETURN_IF_ERROR(Complete());
+    if (machine_.target.device == DeviceKind::kCuda) SetCosts(machine_);
     return std::move(machine_);
   }
 
@@ -78,7 +108,7 @@ class MachineParser {
     if (words[0] == "target" && words.size() == 2) {
       const std::optional<Target> target = Target::Parse(words[1]);
       if (target) machine_.target = *target;
-      return target && seen_.insert("target").second;
+      return target && seen_.empty() && seen_.insert("target").second;  // it says what may follow
     }
     const std::optional<double> last = Positive(words.back());
     if (!last) return false;
@@ -89,17 +119,20 @@ class MachineParser {
       machine_.sets.push_back({bytes, *last});
       return true;
     }
-    for (const WholeField& field : kWholeFields) {
-      if (words[0] != field.name || words.size() != 2) continue;
-      int64_t& number = machine_.*field.number;
-      return absl::SimpleAtoi(words[1], &number) && seen_.insert(field.name).second;
-    }
-    for (const Field& field : kFields) {
-      if (words[0] != field.name || words.size() != 2) continue;
-      machine_.*field.number = *last;
-      return seen_.insert(field.name).second;
-    }
-    return false;
+    bool taken = false;
+    VisitFacts(machine_, [&](absl::string_view name, auto& number) {
+      if (words[0] != name || words.size() != 2) return;
+      taken = Read(words[1], *last, number) && seen_.insert(std::string(name)).second;
+    });
+    return taken;
+  }
+
+  static bool Read(absl::string_view, double value, double& number) {
+    number = value;
+    return true;
+  }
+  static bool Read(absl::string_view text, double, int64_t& number) {
+    return absl::SimpleAtoi(text, &number);
   }
 
   absl::Status Complete() const {
@@ -109,8 +142,7 @@ class MachineParser {
     };
     require(started_, absl::StrCat("the line \"", kFirstLine, "\""));
     require(seen_.count("target") != 0, "target");
-    for (const WholeField& field : kWholeFields) require(seen_.count(field.name) != 0, field.name);
-    for (const Field& field : kFields) require(seen_.count(field.name) != 0, field.name);
+    VisitFacts(machine_, [&](const char* name, auto&) { require(seen_.count(name) != 0, name); });
     require(!machine_.sets.empty(), "set");
     if (missing.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -140,10 +172,9 @@ absl::StatusOr<Machine> ParseMachine(absl::string_view text) { return MachinePar
 
 std::string ToString(const Machine& machine) {
   std::string text = absl::StrCat(kFirstLine, "\ntarget ", machine.target.name(), "\n");
-  for (const WholeField& field : kWholeFields)
-    absl::StrAppend(&text, field.name, " ", machine.*field.number, "\n");
-  for (const Field& field : kFields)
-    absl::StrAppend(&text, field.name, " ", machine.*field.number, "\n");
+  VisitFacts(machine, [&](const char* name, const auto& number) {
+    absl::StrAppend(&text, name, " ", number, "\n");
+  });
   for (const Machine::Set& set : machine.sets)
     absl::StrAppend(&text, "set ", set.bytes, " ", set.gb_per_s, "\n");
   return text;

@@ -2,11 +2,12 @@
 // Machine: the description of what kernels run on, in numbers, for the choice of groups and of
 // schedules.
 //
-// One file is shipped per target level (schedule/cpu/*.machine), measured offline by `kiln devices
-// --measure`. Compilation uses the one of the target level unless the user names a file, so that
-// two machines of one level make the same kernels and the same keys.
+// One file is shipped per target level (schedule/<device>/*.machine): of CPUs measured offline by
+// `kiln devices --measure`, of GPUs from data sheets. Compilation uses the one of the target level
+// unless the user names a file, so that two machines of one level make the same kernels and the
+// same keys.
 //
-// Text form, one fact a line, `#` starts a comment:
+// Text form, one fact a line, `#` starts a comment; the target says which facts follow:
 //   kiln machine 4
 //   target x86-64-v3
 //   vector 32            # bytes of a vector register
@@ -32,6 +33,22 @@
 //   set 32768 90         # GB/s, read and written together, of operands that have so many bytes
 //   set 1073741824 11
 // Functions cost what their expansions (kernel/math.h) are made of.
+//
+// A GPU has launch, gflops and sets too, of the whole device, and facts of its own:
+//   kiln machine 4
+//   target cuda-sm90
+//   multiprocessors 132
+//   clock 1.98           # GHz
+//   lanes 128            # instructions for 32-bit numbers that a multiprocessor starts in a clock
+//   lanes64 64           # and for f64
+//   registers 65536      # of 32 bits, of a multiprocessor
+//   shared 233472        # bytes of shared memory of a multiprocessor
+//   threads 2048         # that a multiprocessor has at once
+//   latency 600          # ns from a load to its value in memory
+//   launch 2000          # ns of a kernel behind another on a stream
+//   gflops 66900
+//   set 37748736 10000   # GB/s of what the second-level cache holds
+//   set 104857600 3350   # and of memory
 #ifndef KILN_SCHEDULE_MACHINE_H_
 #define KILN_SCHEDULE_MACHINE_H_
 
@@ -44,6 +61,14 @@
 #include "base/target.h"
 
 namespace kiln {
+
+// Doubles, since prices divide by them.
+struct Gpu {
+  double multiprocessors = 1, clock_ghz = 1;
+  double lanes = 32, lanes64 = 32;                          // of a multiprocessor, as are:
+  double registers = 65536, shared_bytes = 0, threads = 0;  // at once
+  double latency_ns = 1;
+};
 
 struct Machine {
   struct Set {
@@ -58,6 +83,7 @@ struct Machine {
   double latency_ns = 1, jump_ns = 5, window = 400;
   double add_ns = 0, div_ns = 0, sqrt_ns = 0, integer_div_ns = 0, extreme_ns = 0;
   double gflops = 1;
+  Gpu gpu;                // of a target of one; the costs of operations above follow from it
   std::vector<Set> sets;  // ascending, at least one
 
   // The bandwidth for operands of `bytes` in all: linear between two sets.

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model: how long a kernel takes on a machine, with one thread.
+// Price: how long a kernel takes on a machine, by the cost model of its device (device.h).
 //
-// A kernel starts, moves its operands through the memory hierarchy, computes, and starts a loop for
-// every row and stage that it stores. Memory traffic and computation overlap but for a part. Stages
-// are counted as the schedule runs them: a map that is not stored is computed where it is read,
-// once a row where it does not vary along the row.
-//
-// Example: relu(x) over 1 M floats with GbPerS(8 MB) = 10: launch + 0.8 ms.
+// What a kernel walks and what it computes are kept apart, since groups of kernels share the first:
+// what one leaves in a cache may be gone when the next one reads it.
 #ifndef KILN_SCHEDULE_PRICE_H_
 #define KILN_SCHEDULE_PRICE_H_
 
-#include <cstdint>
-#include <span>
-
-#include "kernel/kernel.h"
 #include "schedule/machine.h"
-#include "schedule/schedule.h"
 
 namespace kiln {
 
@@ -31,10 +22,6 @@ struct Price {
   // The most often that an element of a map with functions, divisions or roots is computed.
   double expensive_repeats = 1;
 };
-
-// For a verified kernel; one extent per dim. Pure and thread-safe.
-Price PriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
-              const Schedule& schedule);
 
 // The time of a kernel that walks `bytes`, as fast as a set of `set_bytes`, and computes for
 // `compute_ns`.

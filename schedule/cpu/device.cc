@@ -8,6 +8,8 @@
 #include "base/cpu_features.h"
 #include "schedule/cpu/elementwise.h"
 #include "schedule/cpu/machine_files.h"
+#include "schedule/cpu/picture.h"
+#include "schedule/cpu/price.h"
 #include "schedule/cpu/probe.h"
 #include "schedule/cpu/templates.h"
 #include "schedule/reductions.h"
@@ -15,8 +17,9 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxBuffers = 16;  // compile time
-constexpr int64_t kMaxWork = 800;   // compile time: some 0.4 s
+constexpr int64_t kOpenExtents[] = {16, 256, 4096};  // speed
+constexpr size_t kMaxBuffers = 16;                   // compile time
+constexpr int64_t kMaxWork = 800;                    // compile time: some 0.4 s
 
 // Files of the build; a test parses them.
 Machine Shipped(absl::string_view text) {
@@ -64,6 +67,9 @@ const DeviceModel kCpuModel = {
     .templates = Templates,
     .caps = {.buffers = kMaxBuffers, .compile_work = kMaxWork},
     .layout = ActivationLayout::kChannelsLast,
+    .open_extents = kOpenExtents,
+    .price = CpuPriceOf,
+    .picture = CpuPicture,
     .probe = ProbeCpu,
     .machine = MachineOf,
 };

@@ -34,6 +34,10 @@ struct DeviceStages : FieldsOf<DeviceStages> {
   LoopSummary Loops(const Kernel& kernel) const override {
     return {.nests = LoopSummary::Nests::kEach,
             .step = kReduceLanes,
+            .grid = {.columns = kWarp,
+                     .rows = kBlockThreads / kWarp,
+                     .levels = levels,
+                     .outer_levels = outer_levels},
             .stored = AsFlags(stored, kernel.stages.size())};
   }
   LaunchInfo Info() const override {

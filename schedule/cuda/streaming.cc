@@ -9,9 +9,8 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kAccessBytes = 16;    // correctness: the widest access of a thread
-constexpr int64_t kLeastColumns = 8;    // speed
-constexpr int64_t kBlockThreads = 128;  // speed
+constexpr int64_t kAccessBytes = 16;  // correctness: the widest access of a thread
+constexpr int64_t kLeastColumns = 8;  // speed
 
 Decision Accepts(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
@@ -20,18 +19,6 @@ Decision Accepts(const Kernel& kernel) {
   if (!OutputsInOrder(kernel, /*rows=*/false))
     return Decision::No("an output is not dense over all dims in their order");
   return Decision::Yes();
-}
-
-// Elements of the narrowest operand along the innermost dim that one access takes.
-int64_t WidestVector(const Kernel& kernel) {
-  int64_t least = kAccessBytes;
-  const auto narrow = [&](DType type) {
-    least = std::min(least, static_cast<int64_t>(SizeOf(type)));
-  };
-  for (const KernelInput& input : kernel.inputs)
-    if (!input.dims.empty() && input.dims.back() == kernel.innermost()) narrow(input.type);
-  for (const KernelOutput& output : kernel.outputs) narrow(output.type);
-  return kAccessBytes / least;
 }
 
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass&, const Machine&) {
@@ -52,6 +39,17 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass&, const M
 }
 
 }  // namespace
+
+int64_t WidestVector(const Kernel& kernel) {
+  int64_t least = kAccessBytes;
+  const auto narrow = [&](DType type) {
+    least = std::min(least, static_cast<int64_t>(SizeOf(type)));
+  };
+  for (const KernelInput& input : kernel.inputs)
+    if (!input.dims.empty() && input.dims.back() == kernel.innermost()) narrow(input.type);
+  for (const KernelOutput& output : kernel.outputs) narrow(output.type);
+  return kAccessBytes / least;
+}
 
 absl::Status Streaming::CheckFor(const Kernel&) const {
   if (columns * rows <= kThreadsRange.most) return absl::OkStatus();

@@ -19,6 +19,14 @@ namespace kiln {
 
 inline constexpr int64_t kWarp = 32;            // correctness: threads
 inline constexpr Range kThreadsRange{1, 1024};  // correctness: of a block
+inline constexpr int64_t kBlockThreads = 128;   // speed: of most blocks
+
+// Elements of the narrowest operand along the innermost dim that the widest access of a thread, of
+// 16 bytes, takes.
+int64_t WidestVector(const Kernel& kernel);
+
+// Shared memory of a block that every device has without asking.
+inline constexpr int64_t kMostSharedBytes = 48 << 10;  // correctness
 
 struct Streaming : FieldsOf<Streaming> {
   int64_t vector = 4;     // elements of a thread, side by side
@@ -31,7 +39,9 @@ struct Streaming : FieldsOf<Streaming> {
     fields.Int("rows", rows, kThreadsRange);
   }
   absl::Status CheckFor(const Kernel& kernel) const override;
-  LoopSummary Loops(const Kernel&) const override { return {.step = vector}; }
+  LoopSummary Loops(const Kernel&) const override {
+    return {.step = vector, .grid = {.columns = columns, .rows = rows, .vector = vector}};
+  }
   LaunchInfo Info() const override {
     return {.step = vector * columns, .columns = vector * columns, .in_place = {}};
   }

@@ -90,9 +90,9 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, c
     rows.rows = kRowsOfBlock;
     rows.levels = length <= kReduceBlock ? 1 : 2;
     if (length <= kReduceBlock * kReduceBlock) candidates.emplace_back(kWarpRows, rows);
-    for (rows.steps = 1; kReduceLanes * rows.steps < length; rows.steps *= 2) {
-    }
-    if (rows.steps > kMostSteps || length == kUnbounded) continue;
+    rows.steps = 1;
+    while (rows.steps <= kMostSteps && kReduceLanes * rows.steps < length) rows.steps *= 2;
+    if (rows.steps > kMostSteps) continue;
     Keep(kernel, rows);
     candidates.emplace_back(kWarpRows, rows);
   }

@@ -15,6 +15,7 @@
 #ifndef KILN_SCHEDULE_CUDA_WARP_ROWS_H_
 #define KILN_SCHEDULE_CUDA_WARP_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,6 +44,11 @@ struct WarpRows : FieldsOf<WarpRows> {
   LoopSummary Loops(const Kernel& kernel) const override {
     return {.nests = LoopSummary::Nests::kRows,
             .step = kReduceLanes,
+            .grid = {.columns = threads,
+                     .rows = rows,
+                     .vector = kReduceLanes / threads,
+                     .steps = std::max<int64_t>(1, steps),
+                     .inputs = AsFlags(inputs, kernel.inputs.size())},
             .stored = AsFlags(stored, kernel.stages.size())};
   }
   LaunchInfo Info() const override {

@@ -44,8 +44,11 @@ absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
 
 }  // namespace
 
-const Backend kScalarBackend = {
-    .device = kScalarDevice, .sections = kSections, .compile = Compile, .warm_up = [] {}};
+const Backend kScalarBackend = {.device = kScalarDevice,
+                                .sections = kSections,
+                                .files = kSections,
+                                .compile = Compile,
+                                .warm_up = [] {}};
 
 std::span<const Backend* const> AllBackends() {
   static constexpr const Backend* kBackends[] = {&kCpuBackend, &kScalarBackend};

@@ -3,6 +3,8 @@
 #include "schedule/schedule.h"
 #include "schedule/cpu/device.h"
 #include "schedule/cpu/elementwise.h"
+#include "schedule/cpu/picture.h"
+#include "schedule/cpu/price.h"
 #include "tests/second_device/device.h"
 
 namespace kiln {
@@ -51,6 +53,9 @@ const DeviceModel kScalarModel = {
     .templates = Templates,
     .caps = {.buffers = 8, .compile_work = 400},
     .layout = ActivationLayout::kChannelsFirst,
+    .open_extents = kCpuModel.open_extents,
+    .price = CpuPriceOf,
+    .picture = CpuPicture,
     .probe = [](Machine&) {},
     .machine = MachineOf,
 };
