@@ -3,7 +3,7 @@
 //
 // The worker reads a request and finds the backend of its target in one table (backends.cc), with a
 // line for each device; the files of a backend are in a folder of its own. What it gives back are
-// sections of a cache entry: "elf", the code that is loaded, and texts for people.
+// sections of a cache entry: the code that is loaded ("elf", "ptx"), and texts for people.
 #ifndef KILN_HALIDE_GEN_COMMON_BACKEND_H_
 #define KILN_HALIDE_GEN_COMMON_BACKEND_H_
 
@@ -32,6 +32,7 @@ struct CompileJob {
 struct Backend {
   DeviceKind device;
   std::span<const char* const> sections;  // that it can make
+  std::span<const char* const> files;     // of them, what `kiln-codegen --compile` writes
   // Fills sections and isa of `answer`. Errors are Statuses, or Halide::Error where Halide refuses
   // the schedule.
   absl::Status (*compile)(const CompileJob& job, CodegenAnswer& answer);

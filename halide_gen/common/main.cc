@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "halide_gen/common/backend.h"
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/worker.h"
 #include "kernel/text.h"
@@ -50,8 +51,12 @@ int CompileFile(const Arguments& arguments) {
   CodegenRequest request{.kernel = *text,
                          .schedule = arguments.schedule,
                          .target = arguments.target,
-                         .sections = {"elf", "stmt", "asm"},
+                         .sections = {},
                          .without = arguments.without};
+  for (const Backend* backend : AllBackends()) {
+    if (backend->device == Target::Parse(arguments.target).value_or(LowestTarget()).device)
+      request.sections.assign(backend->files.begin(), backend->files.end());
+  }
   if (request.schedule.empty()) {
     const auto schedule = DefaultSchedule(*text, arguments.target, arguments.at_most);
     if (!schedule.ok()) return Fail(schedule.status().message());
@@ -77,12 +82,14 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   const CodegenHello hello = Hello();
   app.set_version_flag("--version", "kiln-codegen " + hello.build_id + "\n" + hello.compiler);
-  app.add_option("--compile", arguments.file,
-                 "a .kernel file: writes NAME.so, NAME.stmt and NAME.s")
+  app.add_option(
+         "--compile", arguments.file,
+         "a .kernel file: writes NAME.so, NAME.stmt and NAME.s, or NAME.ptx and NAME.launch")
       ->type_name("FILE");
   app.add_option("--schedule", arguments.schedule, "as \"row_reduction step=16\"; default: chosen")
       ->type_name("S");
-  app.add_option("--target", arguments.target, "x86-64-v3 (default) or x86-64-v4")->type_name("T");
+  app.add_option("--target", arguments.target, "x86-64-v3 (default), x86-64-v4, cuda-sm80, ...")
+      ->type_name("T");
   app.add_option("--at-most", arguments.at_most,
                  "what the extents of the dims cannot exceed, as 4096,1024; default: unknown")
       ->type_name("N,...")

@@ -25,10 +25,11 @@ struct CodegenHello {
 };
 
 struct CodegenRequest {
-  std::string kernel;                 // canonical Kernel text
-  std::string schedule;               // Schedule::ToString()
-  std::string target;                 // "x86-64-v3", "x86-64-v4"
-  std::vector<std::string> sections;  // wanted: "elf", "stmt", "asm", "ir"
+  std::string kernel;    // canonical Kernel text
+  std::string schedule;  // Schedule::ToString()
+  std::string target;    // "x86-64-v3", "cuda-sm90"
+  std::vector<std::string>
+      sections;  // wanted, of Backend::sections: "elf", "stmt"; "ptx", "launch"
   uint32_t timeout_ms = 30000;
   uint32_t cpu_ms = 0;  // of processor time; 0: no limit of its own
   // Passes that are left out, to measure what they earn. The worker's command line says it, no

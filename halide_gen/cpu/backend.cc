@@ -19,6 +19,7 @@ namespace kiln {
 namespace {
 
 constexpr const char* kSections[] = {"elf", "stmt", "asm", "ir"};
+constexpr const char* kFiles[] = {"elf", "stmt", "asm"};
 
 absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   KILN_ASSIGN_OR_RETURN(const Halide::Target target, HalideTargetOf(job.target));
@@ -67,6 +68,7 @@ void WarmUp() {
 const Backend kCpuBackend = {
     .device = DeviceKind::kCpu,
     .sections = kSections,
+    .files = kFiles,
     .compile = Compile,
     .warm_up = WarmUp,
 };

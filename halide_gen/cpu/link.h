@@ -7,7 +7,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -21,10 +20,6 @@ absl::string_view ImportStub();
 // shared object. kUnavailable if one cannot be run or a file not be written (worth another try),
 // kInternal with its own words if it refuses.
 absl::StatusOr<std::string> LinkKernel(const std::string& dir);
-
-// What the exit of such a tool means that is not 0, from all it wrote: kUnavailable if it lacked
-// space (no whole line is left, or one names a full disk or memory), kInternal if it refuses.
-absl::Status RefusalOf(absl::string_view tool, absl::string_view said);
 
 }  // namespace kiln
 

@@ -8,6 +8,7 @@
 #include "halide_gen/common/loop_nests.h"
 #include "halide_gen/common/primitives.h"
 #include "halide_gen/cuda/nests.h"
+#include "halide_gen/cuda/scratch.h"
 #include "halide_gen/cuda/shuffles.h"
 #include "schedule/reductions.h"
 
@@ -59,7 +60,7 @@ class StageNests {
         Reduce(i);
       } else if (std::count(stages_.stored.begin(), stages_.stored.end(), i) > 0) {
         const Stage& stage = kernel_.stages[i];
-        stored_[i] = NewScratch(stage.type, ExtentText(stage.dims));
+        stored_[i] = scratch_.Add(stage.type, ExtentText(stage.dims));
         AddElements(stage.dims, stage.expr, stage.type, ScratchOperand(stored_[i]));
       }
     }
@@ -68,21 +69,12 @@ class StageNests {
       AddElements(output.dims, output.expr, output.type,
                   {LaunchOperand::Kind::kOutput, static_cast<int32_t>(k)});
     }
-    return {std::move(nests_), std::move(bytes_)};
+    return {std::move(nests_), std::move(scratch_.bytes)};
   }
 
  private:
-  static LaunchOperand ScratchOperand(int32_t number) {
-    return {LaunchOperand::Kind::kScratch, number};
-  }
-  int32_t NewScratch(DType type, const std::string& elements) {
-    types_.push_back(type);
-    bytes_.push_back(absl::StrCat("(* ", SizeOf(type), " (max 1 ", elements, "))"));
-    return static_cast<int32_t>(types_.size()) - 1;
-  }
   // A nest whose stages are those that nests before it have stored.
   DeviceNest& Begin();
-  Expr Load(DeviceNest& nest, int32_t scratch, const Expr& at) const;
   void Bind(DeviceNest& nest, ExprEmitter& emitter) const;
 
   void AddElements(const Dims& dims, const ScalarExpr& expr, DType type, LaunchOperand result);
@@ -100,8 +92,7 @@ class StageNests {
   const Kernel& kernel_;
   const DeviceStages& stages_;
   std::vector<int32_t> stored_;  // the scratch that has a stage; -1: none
-  std::vector<DType> types_;     // of scratch
-  std::vector<std::string> bytes_;
+  Scratch scratch_;
   std::vector<DeviceNest> nests_;
 };
 
@@ -109,17 +100,6 @@ DeviceNest& StageNests::Begin() {
   DeviceNest& nest = nests_.emplace_back();
   nest.operands = Operands::Of(kernel_);
   return nest;
-}
-
-Expr StageNests::Load(DeviceNest& nest, int32_t scratch, const Expr& at) const {
-  const std::string name = absl::StrCat("scratch", scratch);
-  for (Halide::ImageParam& known : nest.scratch)
-    if (known.name() == name) return known(at);
-  Halide::ImageParam image(StorageType(types_[static_cast<size_t>(scratch)]), 1, name);
-  image.dim(0).set_min(0);
-  nest.scratch.push_back(image);
-  nest.operands.arguments.push_back(image);
-  return image(at);
 }
 
 void StageNests::Bind(DeviceNest& nest, ExprEmitter& emitter) const {
@@ -133,7 +113,7 @@ void StageNests::Bind(DeviceNest& nest, ExprEmitter& emitter) const {
       place[static_cast<size_t>(dims[k])] = args.back();
     }
     Func load(absl::StrCat("stored", i));
-    load(args) = Load(nest, stored_[i], RowMajor(nest.operands, dims, place));
+    load(args) = scratch_.Load(nest, stored_[i], RowMajor(nest.operands, dims, place));
     emitter.Store(static_cast<int32_t>(i), load);
   }
 }
@@ -205,7 +185,7 @@ void StageNests::Reduce(size_t i) {
       const std::string pieces =
           absl::StrCat("(/ (+ ", level.length, " ", block - 1, ") ", block, ")");
       level.last = over.empty() && k + 1 == levels;
-      const int32_t next = NewScratch(
+      const int32_t next = scratch_.Add(
           stage.type, absl::StrCat("(* ", ExtentText(level.left), " (max 1 ", pieces, "))"));
       AddLevel(level, ScratchOperand(next));
       level.from = next;
@@ -240,7 +220,7 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
   if (level.pieces) {
     const Expr place =
         level.inner ? of * length + inside : inside * ExtentOf(nest.operands, level.left) + of;
-    return Load(nest, level.from, place);
+    return scratch_.Load(nest, level.from, place);
   }
   Scope scope;
   scope.coordinates.resize(kernel_.dims.size());
@@ -249,7 +229,7 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
   if (level.from < 0) return ToStorage(emitter.Value(stage.expr, scope), stage.type);
   Dims dims = level.left;
   dims.insert(std::upper_bound(dims.begin(), dims.end(), level.dim), level.dim);
-  return Load(nest, level.from, RowMajor(nest.operands, dims, scope.coordinates));
+  return scratch_.Load(nest, level.from, RowMajor(nest.operands, dims, scope.coordinates));
 }
 
 // A reduction of nothing is +0 where it starts with -0.

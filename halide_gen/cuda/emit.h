@@ -20,11 +20,10 @@ struct DeviceCode {
   LaunchRecipe recipe;
 };
 
-// Files in between are in `dir`. kInvalidArgument if the template of `schedule` does not accept the
-// kernel; kUnimplemented for what 32-bit index arithmetic cannot say, or a nest that is not one
-// launch. Halide's own errors are thrown as Halide::Error.
-absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& schedule,
-                                          const std::string& dir);
+// kInvalidArgument if the template of `schedule` does not accept the kernel; kUnimplemented for
+// what 32-bit index arithmetic cannot say, or a nest that is not one launch. Halide's own errors
+// are thrown as Halide::Error.
+absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& schedule);
 
 }  // namespace kiln
 

@@ -90,6 +90,14 @@ Expr ExactArithmetic::visit(const Halide::Internal::Div* op) {
   return Rounding("div", op->type, {mutate(op->a), mutate(op->b)});
 }
 
+Expr ExactArithmetic::visit(const Halide::Internal::Cast* op) {
+  const bool to_half = op->type.element_of() == Halide::Float(16);
+  if (!to_half || op->value.type().element_of() != Halide::Float(32)) return IRMutator::visit(op);
+  return Halide::reinterpret(op->type,
+                             Call::make(op->type.with_code(halide_type_int), "llvm.nvvm.f2h.rn",
+                                        {mutate(op->value)}, Call::PureExtern));
+}
+
 Expr ExactArithmetic::visit(const Call* op) {
   if (!IsExact(op->type)) return IRMutator::visit(op);
   std::vector<Expr> operands;

@@ -16,7 +16,8 @@
 namespace kiln {
 
 // Float arithmetic as calls of NVVM's functions that round to nearest even; a - b is fma(b, -1, a),
-// for which there is an instruction and no such function.
+// for which there is an instruction and no such function. Rounding to f16 is such a call too: of
+// two that are stored side by side LLVM 21 drops the conversion, and stores low halves of floats.
 class ExactArithmetic : public Halide::Internal::IRMutator {
  protected:
   using IRMutator::visit;
@@ -24,6 +25,7 @@ class ExactArithmetic : public Halide::Internal::IRMutator {
   Halide::Expr visit(const Halide::Internal::Sub* op) override;
   Halide::Expr visit(const Halide::Internal::Mul* op) override;
   Halide::Expr visit(const Halide::Internal::Div* op) override;
+  Halide::Expr visit(const Halide::Internal::Cast* op) override;
   Halide::Expr visit(const Halide::Internal::Call* op) override;
 };
 

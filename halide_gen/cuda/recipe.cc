@@ -20,6 +20,8 @@ using Halide::Internal::Call;
 using Halide::Internal::Variable;
 
 constexpr absl::string_view kParam = "par";
+constexpr const char* kNest = "nest";
+constexpr absl::string_view kSource = "cuda_gpu_source_kernels";  // Halide's name for the text
 constexpr size_t kLongestTerm = 4096;  // compile time: names are written out where they stand
 
 // The buffer that the variable "NAME.buffer" stands for.
@@ -121,39 +123,51 @@ class TermPrinter : public Halide::Internal::IRVisitor {
 
 class LaunchFinder : public Halide::Internal::IRVisitor {
  public:
-  LaunchFinder(const std::map<std::string, LaunchOperand>& operands,
-               const std::map<std::string, Expr>& strides)
-      : operands_(operands), strides_(strides) {}
+  explicit LaunchFinder(const std::vector<NestNames>& nests)
+      : nests_(nests), launches_(nests.size()) {}
 
-  absl::StatusOr<DeviceLaunch> Take() {
+  absl::StatusOr<Launches> Take() {
     KILN_RETURN_IF_ERROR(status_);
-    if (!launch_) return absl::UnimplementedError("cuda: the nest has no launch");
-    return *std::move(launch_);
+    Launches taken = {std::move(ptx_), {}};
+    for (std::optional<DeviceLaunch>& launch : launches_) {
+      if (!launch) return absl::UnimplementedError("cuda: a nest has no launch");
+      taken.of_nests.push_back(*std::move(launch));
+    }
+    return taken;
   }
 
  private:
   using IRVisitor::visit;
   void visit(const Halide::Internal::LetStmt* op) override {
     op->value.accept(this);
-    const auto known = strides_.find(op->name);
-    lets_[op->name] = known != strides_.end() ? known->second : op->value;
+    if (op->name == kNest) {
+      nest_ = static_cast<size_t>(*Halide::Internal::as_const_int(op->value));
+      lets_.clear();
+    }
+    const auto known = Names().strides.find(op->name);
+    lets_[op->name] = known != Names().strides.end() ? known->second : op->value;
     op->body.accept(this);
+  }
+  void visit(const Variable* op) override {
+    if (!op->image.defined() || !absl::StartsWith(op->name, kSource)) return;
+    ptx_ = static_cast<const char*>(op->image.data());  // ends with 0
   }
   void visit(const Call* op) override {
     if (op->name == "halide_device_malloc") Fail("a Func is in memory of its own on the device");
     if (op->name == "halide_cuda_run") {
-      if (launch_) Fail("a nest has several launches");
+      if (launches_[nest_]) Fail("a nest has several launches");
       Read(*op);
     }
     IRVisitor::visit(op);
   }
 
+  const NestNames& Names() const { return nests_[nest_]; }
   void Fail(absl::string_view why) {
     if (status_.ok()) status_ = absl::UnimplementedError(absl::StrCat("cuda: ", why));
   }
 
   LaunchExpr Parsed(const Expr& expr) {
-    TermPrinter printer(lets_, operands_);
+    TermPrinter printer(lets_, Names().operands);
     expr.accept(&printer);
     absl::StatusOr<LaunchExpr> parsed = LaunchExpr::Parse(printer.text);
     if (!printer.failed && printer.text.size() < kLongestTerm && parsed.ok())
@@ -181,7 +195,7 @@ class LaunchFinder : public Halide::Internal::IRVisitor {
     for (size_t k = 0; k + 1 < arguments.size(); ++k)  // the last one ends the list
       launch.arguments.push_back(
           Argument(arguments[k], Halide::Internal::is_const_one(buffers[k])));
-    launch_ = std::move(launch);
+    launches_[nest_] = std::move(launch);
   }
 
   LaunchArgument Argument(Expr expr, bool buffer) {
@@ -189,9 +203,9 @@ class LaunchFinder : public Halide::Internal::IRVisitor {
     if (buffer) {
       argument.kind = LaunchArgument::Kind::kBuffer;
       if (const auto* cast = expr.as<Halide::Internal::Cast>()) expr = cast->value;
-      const auto operand = operands_.find(BufferOf(expr));
-      if (operand == operands_.end()) Fail("an argument is no operand");
-      if (operand != operands_.end()) argument.operand = operand->second;
+      const auto operand = Names().operands.find(BufferOf(expr));
+      if (operand == Names().operands.end()) Fail("an argument is no operand");
+      if (operand != Names().operands.end()) argument.operand = operand->second;
       return argument;
     }
     if (const auto* call = expr.as<Call>(); call != nullptr && call->args.size() == 1)
@@ -209,20 +223,24 @@ class LaunchFinder : public Halide::Internal::IRVisitor {
     return argument;
   }
 
-  const std::map<std::string, LaunchOperand>& operands_;
-  const std::map<std::string, Expr>& strides_;
-  std::map<std::string, Expr> lets_;
-  std::optional<DeviceLaunch> launch_;
+  const std::vector<NestNames>& nests_;
+  size_t nest_ = 0;
+  std::map<std::string, Expr> lets_;  // of the nest
+  std::vector<std::optional<DeviceLaunch>> launches_;
+  std::string ptx_;
   absl::Status status_;
 };
 
 }  // namespace
 
-absl::StatusOr<DeviceLaunch> LaunchOf(const Halide::Internal::LoweredFunc& function,
-                                      const std::map<std::string, LaunchOperand>& operands,
-                                      const std::map<std::string, Expr>& strides) {
-  LaunchFinder finder(operands, strides);
-  function.body.accept(&finder);
+Halide::Internal::Stmt OfNest(int number, const Halide::Internal::Stmt& code) {
+  return Halide::Internal::LetStmt::make(kNest, number, code);
+}
+
+absl::StatusOr<Launches> LaunchesOf(const Halide::Internal::Stmt& host,
+                                    const std::vector<NestNames>& nests) {
+  LaunchFinder finder(nests);
+  host.accept(&finder);
   return finder.Take();
 }
 

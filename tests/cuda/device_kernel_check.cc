@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "halide_gen/common/files.h"
 #include "halide_gen/cuda/emit.h"
 #include "kernel/abi.h"
 #include "kernel/naive.h"
@@ -17,12 +16,6 @@
 
 namespace kiln {
 namespace {
-
-// What Halide refuses is thrown, and fails the test.
-absl::StatusOr<DeviceCode> Emit(const Kernel& kernel, const Schedule& schedule) {
-  KILN_ASSIGN_OR_RETURN(const ScratchDir dir, ScratchDir::Make());
-  return EmitDeviceCode(kernel, schedule, dir.path());
-}
 
 // An operand on the device, and its description for a launch.
 class DeviceOperand {
@@ -59,20 +52,20 @@ class DeviceOperand {
 DeviceKernelCheck::DeviceKernelCheck(std::shared_ptr<cuda::Gpu> gpu, const Kernel& kernel,
                                      const Schedule& schedule)
     : gpu_(std::move(gpu)), kernel_(kernel) {
-  const auto load = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const DeviceCode code, Emit(kernel, schedule));
+  const auto load = [&]() -> absl::Status {  // what Halide refuses is thrown, and fails the test
+    KILN_ASSIGN_OR_RETURN(const DeviceCode code, EmitDeviceCode(kernel, schedule));
     ptx_ = code.ptx;
     recipe_ = code.recipe.ToString();
     KILN_ASSIGN_OR_RETURN(
         loaded_,
         cuda::DeviceKernel::Load(gpu_, ptx_, recipe_, cuda::DeviceKernel::Counts::Of(kernel)));
-    KILN_ASSIGN_OR_RETURN(queue_, cuda::DeviceQueue::Make(gpu_));
+    KILN_ASSIGN_OR_RETURN(queue_, cuda::LaunchQueue::Make(gpu_));
     return absl::OkStatus();
   };
   if (const absl::Status status = load(); !status.ok()) error_ = std::string(status.message());
 }
 
-std::string DeviceKernelCheck::Run(RandomRun run, bool shifted, kiln_ptx_counters* counters) {
+std::string DeviceKernelCheck::Run(RandomRun run, uint32_t shifted, kiln_ptx_counters* counters) {
   RandomRun want = run;
   if (const absl::Status naive =
           EvalKernel(kernel_, want.InputBuffers(), want.extents, want.params, want.OutputBuffers());
@@ -83,14 +76,15 @@ std::string DeviceKernelCheck::Run(RandomRun run, bool shifted, kiln_ptx_counter
   std::vector<uint64_t> params = run.params;
   LaunchContext context;
   context.kernel = loaded_.get();
-  context.stream = queue_.get();
+  context.stream = static_cast<DeviceQueue*>(queue_.get());
   LaunchContext* const pointer = &context;
   const auto launch = [&]() -> absl::Status {
     std::vector<void*> argv = {const_cast<LaunchContext**>(&pointer)};
     const auto upload = [&](std::vector<RandomOperand>& list) -> absl::Status {
       for (RandomOperand& operand : list) {
+        const bool shift = ((shifted >> (operands.size() % 32)) & 1) != 0;
         KILN_RETURN_IF_ERROR(
-            operands.emplace_back().Upload(gpu_, operand, shifted, queue_->stream()));
+            operands.emplace_back().Upload(gpu_, operand, shift, queue_->stream()));
         argv.push_back(operands.back().buffer());
       }
       return absl::OkStatus();

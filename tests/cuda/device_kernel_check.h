@@ -25,15 +25,16 @@ class DeviceKernelCheck {
   const std::string& recipe() const { return recipe_; }
 
   // "" if the outputs of `run` are those of EvalKernel and no check of the emulator has found
-  // anything; else what is wrong. Operands lie in memory of exactly their bytes; with `shifted`,
-  // one element behind where they would be aligned. `counters`: null, or of the launches.
-  std::string Run(RandomRun run, bool shifted = false, kiln_ptx_counters* counters = nullptr);
+  // anything; else what is wrong. Operands lie in memory of exactly their bytes; where bit k of
+  // `shifted` is set, operand k (inputs, then outputs) one element behind where it would be
+  // aligned. `counters`: null, or of the launches.
+  std::string Run(RandomRun run, uint32_t shifted = 0, kiln_ptx_counters* counters = nullptr);
 
  private:
   const std::shared_ptr<cuda::Gpu> gpu_;
   const Kernel kernel_;
   std::unique_ptr<cuda::DeviceKernel> loaded_;
-  std::unique_ptr<cuda::DeviceQueue> queue_;
+  std::unique_ptr<cuda::LaunchQueue> queue_;
   std::string error_, ptx_, recipe_;
 };
 

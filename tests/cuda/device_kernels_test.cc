@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/text.h"
+#include "schedule/cuda/templates.h"
 #include "tests/cuda/device_kernel_check.h"
 #include "tests/cuda/emulated_gpu.h"
 
@@ -18,9 +19,28 @@ constexpr char kRelu[] =
 constexpr char kBias[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nin   1 f32 [b] dense\n"
     "out  0 f32 [a, b] dense = add(in0[a, b], in1[b])\n";
+constexpr char kHalves[] =
+    "kernel v1 math 1\ndims a b\nin   0 bf16 [a, b] dense\nin   1 bf16 [a, b] dense\n"
+    "out  0 bf16 [a, b] dense = add(in0[a, b], in1[a, b])\n";
+constexpr char kNarrow[] =
+    "kernel v1 math 1\ndims a b\nin   0 f16 [a, b] dense\nin   1 u8 [b] dense\n"
+    "out  0 f16 [a, b] dense = add(in0[a, b], cast<f32>(in1[b]))\n"
+    "out  1 bool [a, b] dense = lt(in0[a, b], 1)\n";
+constexpr char kTransposed[] =
+    "kernel v1 math 1\ndims a b\nin   0 f32 [b, a] dense\nin   1 f32 [a, b] dense\n"
+    "out  0 f32 [a, b] dense = add(in0[b, a], in1[a, b])\n";
+constexpr char kTransposedPlanes[] =
+    "kernel v1 math 1\ndims a b c d\nin   0 bf16 [a, d, b, c] dense\n"
+    "in   1 f32 [c, d, b] dense\nin   2 f32 [d] dense\n"
+    "out  0 f32 [a, b, c, d] dense = mul(add(in0[a, d, b, c], in1[c, d, b]), in2[d])\n";
 constexpr char kRowSum[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
     "s0 : f32 [a] = reduce add over b (in0[a, b])\nout  0 f32 [a] dense = s0[a]\n";
+constexpr char kWholeSum[] =
+    "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\n"
+    "s0 : f32 [] = reduce add over a (in0[a])\n"
+    "s1 : f32 [] = add(s0[], 1)\n"
+    "out  0 f32 [] dense = s1[]\nout  1 f32 [a] dense = mul(in0[a], s1[])\n";
 constexpr char kSoftmax[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
     "s0 : f32 [a]    = reduce max over b (in0[a, b])\n"
@@ -30,6 +50,14 @@ constexpr char kSoftmax[] =
 constexpr char kColumns[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
     "s0 : f32 [b] = reduce max over a (in0[a, b])\nout  0 f32 [b] dense = s0[b]\n";
+constexpr char kColumnSoftmax[] =
+    "kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] dense\nin   1 f32 [c] dense\n"
+    "s0 : f32 [a, c]    = reduce max over b (in0[a, b, c])\n"
+    "s1 : f32 [a, b, c] = exp(sub(in0[a, b, c], s0[a, c]))\n"
+    "s2 : f32 [a, c]    = reduce add over b (s1[a, b, c])\n"
+    "s3 : f32 [a, c]    = div(in1[c], s2[a, c])\n"
+    "out  0 f32 [a, b, c] dense = mul(s1[a, b, c], s3[a, c])\n";
+constexpr char kLargest[] = "out  1 f32 [a, c] dense = s0[a, c]\n";
 constexpr char kEverything[] =
     "kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] strided\n"
     "s0 : f32 [b] = reduce add over a c (in0[a, b, c])\n"
@@ -43,18 +71,20 @@ class DeviceKernels : public testing::Test {
     return MakeRandomRunAt(kernel, 1, extents);
   }
 
-  // All candidates at all extents, aligned and not.
-  void CheckAll(const char* text, const std::vector<std::vector<int64_t>>& extents,
-                std::vector<int64_t> at_most) {
+  // All candidates, or each n-th, at all extents, aligned and not.
+  void CheckAll(const std::string& text, const std::vector<std::vector<int64_t>>& extents,
+                std::vector<int64_t> at_most, size_t each = 1) {
     const Kernel kernel = *ParseKernel(text);
-    for (const Schedule& schedule : DeviceCandidates(kernel, std::move(at_most))) {
+    const std::vector<Schedule> all = DeviceCandidates(kernel, std::move(at_most));
+    for (size_t k = 0; k < all.size(); k += each) {
+      const Schedule& schedule = all[k];
       SCOPED_TRACE(schedule.ToString());
       DeviceKernelCheck check(gpu_, kernel, schedule);
       ASSERT_EQ(check.error(), "");
       for (const std::vector<int64_t>& at : extents) {
         SCOPED_TRACE(testing::PrintToString(at));
         EXPECT_EQ(check.Run(RunOf(kernel, at)), "");
-        EXPECT_EQ(check.Run(RunOf(kernel, at), /*shifted=*/true), "");
+        EXPECT_EQ(check.Run(RunOf(kernel, at), /*shifted=*/~0U), "");
       }
     }
   }
@@ -67,7 +97,7 @@ class DeviceKernels : public testing::Test {
     EXPECT_EQ(check.error(), "");
     kiln_ptx_clear();
     kiln_ptx_counters counters{};
-    EXPECT_EQ(check.Run(RunOf(kernel, extents), false, &counters), "");
+    EXPECT_EQ(check.Run(RunOf(kernel, extents), 0, &counters), "");
     return counters;
   }
 
@@ -77,6 +107,14 @@ class DeviceKernels : public testing::Test {
 TEST_F(DeviceKernels, ElementwiseOfAnyLength) {
   CheckAll(kRelu, {{1}, {4}, {127}, {512}, {1001}}, {1 << 20});
   CheckAll(kBias, {{1, 1}, {3, 4}, {5, 33}, {7, 64}, {2, 1030}}, {1 << 20, 1 << 20});
+  CheckAll(kHalves, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
+  CheckAll(kNarrow, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
+}
+
+TEST_F(DeviceKernels, TilesOfAnyShape) {
+  CheckAll(kTransposed, {{1, 1}, {3, 4}, {40, 33}, {7, 64}, {64, 70}}, {1 << 20, 1 << 20});
+  CheckAll(kTransposedPlanes, {{1, 1, 1, 1}, {2, 3, 5, 7}, {1, 2, 33, 34}, {2, 35, 2, 40}},
+           {1 << 10, 1 << 10, 1 << 10, 1 << 10});
 }
 
 TEST_F(DeviceKernels, RowsInRegisters) {
@@ -86,6 +124,11 @@ TEST_F(DeviceKernels, RowsInRegisters) {
   CheckAll(kSoftmax, extents, {1 << 20, 128});
 }
 
+TEST_F(DeviceKernels, AllElements) {
+  CheckAll(kWholeSum, {{1}, {1000}, {4100}, {12345}}, {1 << 15});
+  CheckAll(kWholeSum, {{5}, {8192}}, {1 << 30});
+}
+
 TEST_F(DeviceKernels, RowsOfSeveralBlocks) {
   CheckAll(kRowSum, {{2, 4095}, {1, 4096}, {2, 4097}, {1, 9000}}, {1 << 20, 1 << 20});
   CheckAll(kSoftmax, {{1, 4100}}, {1 << 20, 1 << 20});
@@ -93,6 +136,10 @@ TEST_F(DeviceKernels, RowsOfSeveralBlocks) {
 
 TEST_F(DeviceKernels, ColumnsAndWhateverElse) {
   CheckAll(kColumns, {{1, 5}, {31, 3}, {33, 2}, {1025, 3}}, {1 << 20, 1 << 20});
+  CheckAll(kColumns, {{1, 4}, {31, 8}, {64, 3}, {33, 260}}, {64, 1 << 20});
+  const std::string both = std::string(kColumnSoftmax) + kLargest;
+  CheckAll(both, {{2, 3, 4}, {3, 70, 5}, {1, 100, 132}}, {4, 128, 1 << 20});
+  CheckAll(both, {{2, 3, 4}, {1, 1100, 4}}, {4, 1 << 15, 1 << 20});
   CheckAll(kEverything, {{2, 3, 5}, {3, 2, 70}, {1, 1, 1}}, {1 << 20, 1 << 20, 1 << 20});
 }
 
@@ -106,6 +153,31 @@ TEST_F(DeviceKernels, StreamsAtFullWidth) {
   EXPECT_LE(counters.thread_instructions, 12u << 16);
 }
 
+TEST_F(DeviceKernels, HalvesAtFullWidth) {
+  const kiln_ptx_counters counters = CountersOf(kHalves, {16, 4096});
+  EXPECT_EQ(counters.load_requests, counters.full_warp_loads[4]);
+  EXPECT_EQ(counters.load_sectors, counters.unique_load_sectors);
+  EXPECT_EQ(counters.store_sectors, counters.unique_store_sectors);
+  EXPECT_EQ(counters.local_accesses, 0u);
+}
+
+// Lines are read whole along either dim, and tiles are turned without bank conflicts.
+TEST_F(DeviceKernels, TilesReadTheirElementsOnce) {
+  constexpr uint64_t kElements = 128 * 256;
+  const Kernel kernel = *ParseKernel(kTransposed);
+  const std::vector<Schedule> all = DeviceCandidates(kernel, {128, 256});
+  for (size_t k = 0; k < all.size(); ++k) {
+    if (!all[k].Is(kTiles)) continue;
+    SCOPED_TRACE(all[k].ToString());
+    const kiln_ptx_counters counters = CountersOf(kTransposed, {128, 256}, k);
+    EXPECT_EQ(counters.load_sectors, 2 * kElements / 8);
+    EXPECT_EQ(counters.store_sectors, kElements / 8);
+    EXPECT_GT(counters.shared_wavefronts, 0u);
+    EXPECT_EQ(counters.shared_wavefronts, counters.ideal_wavefronts);
+    EXPECT_EQ(counters.local_accesses, 0u);
+  }
+}
+
 // A row is read once where it stays in registers; without shared memory and barriers.
 TEST_F(DeviceKernels, SoftmaxReadsItsRowsOnce) {
   const kiln_ptx_counters counters = CountersOf(kSoftmax, {64, 512}, 1);
@@ -113,6 +185,55 @@ TEST_F(DeviceKernels, SoftmaxReadsItsRowsOnce) {
   EXPECT_EQ(counters.load_requests, counters.full_warp_loads[4]);
   EXPECT_EQ(counters.barriers + counters.shared_requests + counters.local_accesses, 0u);
   EXPECT_LE(counters.thread_instructions, 45u * 64 * 512);
+}
+
+// Warps read whole lines of neighbouring columns, each once; what is folded has no bank conflicts.
+TEST_F(DeviceKernels, ColumnsReadTheirElementsOnce) {
+  constexpr uint64_t kElements = 1024 * 256;
+  for (const size_t candidate : {0, 1, 2}) {
+    const kiln_ptx_counters counters = CountersOf(kColumns, {1024, 256}, candidate);
+    EXPECT_EQ(counters.load_sectors, kElements / 8);
+    EXPECT_EQ(counters.load_requests, counters.full_warp_loads[4]);
+    EXPECT_EQ(counters.store_sectors, counters.unique_store_sectors);
+    EXPECT_EQ(counters.shared_wavefronts, counters.ideal_wavefronts);
+    EXPECT_EQ(counters.local_accesses, 0u);
+    EXPECT_LE(counters.thread_instructions, 12 * kElements);
+  }
+}
+
+// One launch: a pass over the columns for each reduction, and one for the output.
+TEST_F(DeviceKernels, SoftmaxOverColumnsIsOneLaunch) {
+  constexpr uint64_t kElements = 2 * 96 * 256;
+  const kiln_ptx_counters counters = CountersOf(kColumnSoftmax, {2, 96, 256});
+  EXPECT_EQ(counters.launches, 1u);
+  EXPECT_LE(counters.load_sectors + counters.store_sectors, kElements / 8 * 2 * 2.02);
+  EXPECT_EQ(counters.shared_wavefronts, counters.ideal_wavefronts);
+  EXPECT_EQ(counters.local_accesses, 0u);
+}
+
+// A row that is a block is read once for each reduction and once for the output; a level over the
+// device reads once.
+TEST_F(DeviceKernels, LongRowsAreReadOnceForEachPass) {
+  constexpr uint64_t kElements = 4 * 16384, kSectors = kElements / 8;
+  const auto counters_of = [&](const char* text, int64_t blocks) {
+    const std::vector<Schedule> all = DeviceCandidates(*ParseKernel(text), {4, 16384});
+    size_t k = 0;
+    while (!all[k].Is(kLongRows) || all[k].As<LongRows>().blocks != blocks) ++k;
+    const kiln_ptx_counters counters = CountersOf(text, {4, 16384}, k);
+    EXPECT_EQ(counters.shared_wavefronts, counters.ideal_wavefronts);
+    EXPECT_EQ(counters.local_accesses, 0u);
+    return counters;
+  };
+  const kiln_ptx_counters sum = counters_of(kRowSum, 4), levels = counters_of(kRowSum, 0);
+  EXPECT_EQ(sum.launches, 1u);
+  EXPECT_EQ(sum.load_requests, sum.full_warp_loads[4]);
+  for (const kiln_ptx_counters& counters : {sum, levels}) {
+    EXPECT_LE(counters.load_sectors, kSectors * 1.02);
+    EXPECT_LE(counters.thread_instructions, 12 * kElements);
+  }
+  const kiln_ptx_counters softmax = counters_of(kSoftmax, 4);
+  EXPECT_EQ(softmax.launches, 1u);
+  EXPECT_LE(softmax.load_sectors + softmax.store_sectors, 2 * kSectors * 2.02);
 }
 
 TEST_F(DeviceKernels, CodeOfAnotherLaunchIsRefused) {

@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<float>> UseAll(const std::string& library) {
   KILN_ASSIGN_OR_RETURN(auto gpu, Gpu::Open(std::move(driver), 0));
   const DeviceKernel::Counts counts{0, 1, 1, {}};
   KILN_ASSIGN_OR_RETURN(auto kernel, DeviceKernel::Load(gpu, kPtx, kRecipe, counts));
-  KILN_ASSIGN_OR_RETURN(auto queue, DeviceQueue::Make(gpu));
+  KILN_ASSIGN_OR_RETURN(auto queue, LaunchQueue::Make(gpu));
   KILN_ASSIGN_OR_RETURN(auto memory, DeviceMemory::Allocate(gpu, 400));
   KILN_ASSIGN_OR_RETURN(auto pinned, PinnedMemory::Allocate(gpu, 400));
   auto* const values = static_cast<float*>(pinned->data());
@@ -144,7 +144,7 @@ TEST(GpuTest, ALostDeviceStaysLost) {
   Restart();
   KILN_ASSERT_OK_AND_ASSIGN(auto driver, Driver::Open(EmulatedDriver()));
   KILN_ASSERT_OK_AND_ASSIGN(auto gpu, Gpu::Open(std::move(driver), 0));
-  KILN_ASSERT_OK_AND_ASSIGN(auto queue, DeviceQueue::Make(gpu));
+  KILN_ASSERT_OK_AND_ASSIGN(auto queue, LaunchQueue::Make(gpu));
   kiln_ptx_fail_at(1, kIllegalAddress, 1);
   const absl::Status first = queue->Wait();
   EXPECT_THAT(first, StatusIs(absl::StatusCode::kUnavailable));

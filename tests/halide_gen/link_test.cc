@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "halide_gen/common/files.h"
+#include "halide_gen/common/run_tool.h"
 #include "tests/base/in_child.h"
 
 namespace kiln {

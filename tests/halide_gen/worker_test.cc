@@ -128,6 +128,22 @@ TEST_F(WorkerTest, SaysHelloAnswersAndEndsWithItsInput) {
   EXPECT_EQ(worker.Finish(), 0);
 }
 
+TEST_F(WorkerTest, OneProcessServesEachDevice) {
+  WorkerProcess worker(dir_);
+  ASSERT_TRUE(worker.Read().ok());
+  const CodegenAnswer cpu = worker.Ask(Request(kRelu, "pointwise step=8"));
+  EXPECT_EQ(cpu.outcome, CodegenAnswer::Outcome::kOk) << cpu.error;
+  CodegenRequest request = Request(kRelu, "streaming");
+  request.target = "cuda-sm80";
+  request.sections = {"launch", "ptx"};
+  const CodegenAnswer cuda = worker.Ask(request);
+  ASSERT_EQ(cuda.outcome, CodegenAnswer::Outcome::kOk) << cuda.error;
+  EXPECT_EQ(cuda.sections[0].first, "launch");
+  EXPECT_TRUE(absl::StrContains(cuda.sections[1].second, ".entry k0("));
+  EXPECT_EQ(worker.Ask(request).sections, cuda.sections);
+  EXPECT_EQ(worker.Finish(), 0);
+}
+
 TEST_F(WorkerTest, LoopsAskForWhatTheyWillReadAndNotForWhatStaysInTheCache) {
   const CodegenAnswer answer =
       Serve(Request("kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\n"

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the worker answers for CUDA: PTX, recipes, cubins.
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "halide_gen/common/build_id.h"
+#include "halide_gen/common/files.h"
+#include "halide_gen/common/worker.h"
+#include "halide_gen/cuda/assembler.h"
+#include "kernel/launch_recipe.h"
+#include "kernel/text.h"
+#include "schedule/choose.h"
+#include "schedule/device.h"
+#include "tests/base/status_matchers.h"
+#include "tests/kernel/random.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kLevels[] = {"cuda-sm80", "cuda-sm90", "cuda-sm100", "cuda-sm120"};
+
+constexpr char kRelu[] =
+    "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = max(in0[a], 0)\n";
+constexpr char kSoftmax[] =
+    "kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\n"
+    "s0 : f32 [a] = reduce max over b (in0[a, b])\ns1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
+    "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
+    "out 0 f32 [a, b] dense = div(s1[a, b], s2[a])\n";
+
+// The answer for the schedule that is chosen where rows have at most `most` elements.
+CodegenAnswer AnswerFor(const std::string& text, std::vector<std::string> sections,
+                        const char* level = "cuda-sm80", int64_t most = 256) {
+  const Kernel kernel = *ParseKernel(text);
+  const Machine& machine = ShippedMachine(*Target::Parse(level));
+  const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), most)};
+  return Serve({.kernel = text,
+                .schedule = ChooseSchedule(kernel, sizes, machine).ToString(),
+                .target = level,
+                .sections = std::move(sections)});
+}
+
+std::map<std::string, std::string> SectionsOf(const CodegenAnswer& answer) {
+  EXPECT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+  return {answer.sections.begin(), answer.sections.end()};
+}
+
+// That each launch is of a function of the text, and the other way round.
+void CheckLaunches(const std::map<std::string, std::string>& sections) {
+  KILN_ASSERT_OK_AND_ASSIGN(const LaunchRecipe recipe, LaunchRecipe::Parse(sections.at("launch")));
+  const std::string& ptx = sections.at("ptx");
+  EXPECT_THAT(ptx, HasSubstr(".target sm_80"));
+  ASSERT_FALSE(recipe.launches.empty());
+  for (const DeviceLaunch& launch : recipe.launches)
+    EXPECT_THAT(ptx, HasSubstr(absl::StrCat(".visible .entry ", launch.entry, "(")));
+  const std::vector<absl::string_view> entries = absl::StrSplit(ptx, ".entry ");
+  EXPECT_EQ(entries.size(), recipe.launches.size() + 1);
+}
+
+TEST(CudaWorker, AnswersTextAndRecipe) {
+  for (const char* text : {kRelu, kSoftmax}) {
+    SCOPED_TRACE(text);
+    const CodegenAnswer answer = AnswerFor(text, {"ptx", "launch"});
+    const auto sections = SectionsOf(answer);
+    EXPECT_EQ(answer.isa, "sm_80");
+    CheckLaunches(sections);
+    EXPECT_EQ(AnswerFor(text, {"ptx", "launch"}).sections, answer.sections);
+  }
+}
+
+TEST(CudaWorker, RandomKernelsHaveCodeBySomeSchedule) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const std::string text = Print(RandomKernel(seed));
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << text);
+    CheckLaunches(SectionsOf(AnswerFor(text, {"ptx", "launch"}, kLevels[seed % 4], 4096)));
+  }
+}
+
+TEST(CudaWorker, TheTextIsTheSameForEachLevel) {
+  const std::string schedule = "warp_rows threads=16 rows=8 steps=4 stored=1";
+  std::vector<CodegenAnswer> answers;
+  for (const char* level : {kLevels[0], kLevels[3]}) {
+    answers.push_back(Serve({.kernel = kSoftmax,
+                             .schedule = schedule,
+                             .target = level,
+                             .sections = {"ptx", "launch"}}));
+    SectionsOf(answers.back());
+    EXPECT_EQ(answers.back().sections, answers.front().sections) << level;
+  }
+}
+
+TEST(CudaWorker, RefusesWhatIsOfAnotherDevice) {
+  const CodegenAnswer elf = AnswerFor(kRelu, {"elf"});
+  EXPECT_EQ(elf.outcome, CodegenAnswer::Outcome::kDeterministic);
+  EXPECT_EQ(elf.error, "section \"elf\": there is none; ask for ptx, launch, cubin, ptxas");
+  const CodegenAnswer pointwise = Serve({.kernel = kRelu,
+                                         .schedule = "pointwise step=8",
+                                         .target = "cuda-sm80",
+                                         .sections = {"ptx"}});
+  EXPECT_EQ(pointwise.outcome, CodegenAnswer::Outcome::kDeterministic);
+  EXPECT_THAT(pointwise.error, HasSubstr("\"pointwise\" is no template; there are streaming"));
+}
+
+TEST(CudaWorker, AssemblesForEachLevel) {
+  if (*kCodegenAssembler == '\0') GTEST_SKIP() << "no ptxas in this build";
+  std::map<std::string, std::string> cubins;
+  for (const char* level : kLevels) {
+    SCOPED_TRACE(level);
+    const char* const text = level == kLevels[1] ? kSoftmax : kRelu;
+    const CodegenAnswer answer = AnswerFor(text, {"ptx", "launch", "cubin", "ptxas"}, level);
+    const auto sections = SectionsOf(answer);
+    CheckLaunches(sections);
+    const std::string& cubin = sections.at("cubin");
+    Elf64_Ehdr header;
+    ASSERT_GT(cubin.size(), sizeof(header));
+    memcpy(&header, cubin.data(), sizeof(header));
+    EXPECT_EQ(std::string(cubin, 0, SELFMAG), ELFMAG);
+    EXPECT_EQ(header.e_machine, EM_CUDA);
+    EXPECT_THAT(sections.at("ptxas"), HasSubstr("Function properties for k0"));
+    EXPECT_THAT(sections.at("ptxas"), HasSubstr(" registers"));
+    EXPECT_THAT(sections.at("ptxas"), HasSubstr("0 bytes spill stores"));
+    EXPECT_THAT(sections.at("ptxas"), Not(HasSubstr("ms")));
+    EXPECT_EQ(AnswerFor(text, {"cubin"}, level).sections[0].second, cubin);
+    cubins[level] = cubin;
+  }
+  EXPECT_NE(cubins["cuda-sm80"], cubins["cuda-sm100"]) << "of one kernel";
+}
+
+TEST(CudaWorker, FindsTheVersionOfTheAssembler) {
+  EXPECT_EQ(AssemblerVersion("ptxas: NVIDIA (R) Ptx optimizing assembler\n"
+                             "Cuda compilation tools, release 13.0, V13.0.88\nBuild x\n"),
+            "13.0.88");
+  EXPECT_EQ(AssemblerVersion("GNU assembler 2.40"), "");
+  if (*kCodegenAssembler != '\0') {
+    EXPECT_THAT(kCodegenAssembler, StartsWith("ptxas "));
+  }
+}
+
+// A text that is none is the kernel's fault, not that of the moment.
+TEST(CudaWorker, TheAssemblerRefusesWhatIsNoPtx) {
+  if (*kCodegenAssembler == '\0') GTEST_SKIP() << "no ptxas in this build";
+  KILN_ASSERT_OK_AND_ASSIGN(const ScratchDir dir, ScratchDir::Make());
+  EXPECT_THAT(Assemble("no ptx\n", *Target::Parse("cuda-sm80"), dir.path()),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("refuses the kernel")));
+}
+
+}  // namespace
+}  // namespace kiln
