@@ -34,6 +34,8 @@ CompileOptions WithRuntime(CompileOptions options) {
   const RuntimeOptions& shared = options.runtime->state().options;
   if (options.cache == CacheOptions()) options.cache = shared.cache;
   if (options.build_jobs == 0) options.build_jobs = shared.build_jobs;
+  const std::shared_ptr<DeviceConstants>& device = options.runtime->state().device;
+  if (device != nullptr && !options.target) options.target = device->device().target();
   return options;
 }
 

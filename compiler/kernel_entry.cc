@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/cpu_model.h"
 #include "base/sha256.h"
 #include "exec/support/kernel_code.h"
 #include "kernel/text.h"
@@ -62,8 +61,9 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
                         {"target", std::string(identity.target.name())},
                         {"wall_ms", absl::StrCat(answer.wall_ms)}}),
             true);
+  const std::vector<std::string> loaded = SectionsOf(identity);
   for (const auto& [tag, bytes] : answer.sections)
-    entry.Add(tag, bytes, tag == SectionOf(identity));
+    entry.Add(tag, bytes, std::count(loaded.begin(), loaded.end(), tag) > 0);
   return entry;
 }
 
@@ -98,26 +98,27 @@ void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example) {
     SetMeta(entry, {{"example", FormatClass(example)}});
 }
 
-std::map<std::string, std::string> MetaOfValidation(const Validation& validation) {
-  return {{"validation", validation.transcript}, {"validated_on", CpuModelId()}};
+std::map<std::string, std::string> MetaOfValidation(const Validation& validation,
+                                                    const std::string& model) {
+  return {{"validation", validation.transcript}, {"validated_on", model}};
 }
 
-Preimage RecordOf(const Entry& entry) {
+Preimage RecordOf(const Entry& entry, const std::string& model) {
   return Preimage()
       .Add("schema", "1")
       .Add("artefact", "validation")
       .Add("validator", absl::StrCat(kValidationVersion))
       .Add("entry", ToHex(entry.key))
-      .Add("code", ToHex(Sha256(CodeOf(entry)->bytes)))
-      .Add("cpu", CpuModelId());
+      .Add("code", ToHex(Sha256(CodeOf(entry)->image.code)))
+      .Add("cpu", model);
 }
 
-Entry MakeRecord(const Entry& entry, const Validation& validation) {
-  const Preimage about = RecordOf(entry);
+Entry MakeRecord(const Entry& entry, const Validation& validation, const std::string& model) {
+  const Preimage about = RecordOf(entry, model);
   Entry record;
   record.key = about.Key();
   record.Add("preimage", about.bytes(), true);
-  record.Add("meta", FormatMeta(MetaOfValidation(validation)), true);
+  record.Add("meta", FormatMeta(MetaOfValidation(validation, model)), true);
   return record;
 }
 

@@ -32,12 +32,14 @@ void SetMeta(Entry& entry, const std::map<std::string, std::string>& values);
 // needs one.
 void SetExampleIfNeeded(Entry& entry, const std::vector<int64_t>& example);
 
-// What a validation on this model of CPU says, as meta of the entry or of a record.
-std::map<std::string, std::string> MetaOfValidation(const Validation& validation);
+// What a validation says, as meta of the entry or of a record. `model`: of the CPU (CpuModelId) or
+// the device that it was made on.
+std::map<std::string, std::string> MetaOfValidation(const Validation& validation,
+                                                    const std::string& model);
 
-// Under which it is recorded that an entry's code was validated on this model of CPU, or refused.
-Preimage RecordOf(const Entry& entry);
-Entry MakeRecord(const Entry& entry, const Validation& validation);
+// Under which it is recorded that an entry's code was validated on the model, or refused.
+Preimage RecordOf(const Entry& entry, const std::string& model);
+Entry MakeRecord(const Entry& entry, const Validation& validation, const std::string& model);
 
 }  // namespace kiln
 

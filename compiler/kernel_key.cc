@@ -51,6 +51,13 @@ const char* SectionOf(const KernelIdentity& identity) {
   return RuntimeOf(identity.target.device).section;
 }
 
+std::vector<std::string> SectionsOf(const KernelIdentity& identity) {
+  const DeviceRuntime& runtime = RuntimeOf(identity.target.device);
+  std::vector<std::string> sections = {runtime.section};
+  if (runtime.recipe != nullptr) sections.emplace_back(runtime.recipe);
+  return sections;
+}
+
 Preimage KernelPreimage(const KernelIdentity& identity) {
   return Preimage()
       .Add("schema", "3")

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "base/target.h"
@@ -31,6 +32,8 @@ struct KernelIdentity {
 
 // The section of the answer that is loaded.
 const char* SectionOf(const KernelIdentity& identity);
+// With those that it needs.
+std::vector<std::string> SectionsOf(const KernelIdentity& identity);
 
 Preimage KernelPreimage(const KernelIdentity& identity);
 

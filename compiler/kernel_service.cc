@@ -19,8 +19,8 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "compiler/known_failures.h"
+#include "exec/runtime_state.h"
 #include "exec/support/kernel_code.h"
-#include "exec/vm/vm.h"
 #include "kernel/text.h"
 #include "kiln/cache.h"
 #include "persistent_cache/directory.h"
@@ -78,23 +78,9 @@ std::shared_ptr<Store> OpenStore(const CacheOptions& options) {
   return store.ok() ? *std::move(store) : nullptr;
 }
 
-std::shared_ptr<const KernelFunction> Compiled(LoadedKernel loaded) {
-  auto owner = std::make_shared<LoadedKernel>(std::move(loaded));
-  auto function = std::make_shared<KernelFunction>();
-  function->run = owner->function();
-  function->owner = std::move(owner);
-  return function;
-}
-
-absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::string& text) {
-  KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(text));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
-  auto function = std::make_shared<KernelFunction>();
-  function->run = &RunVm;
-  function->self = vm.get();
-  function->vm = true;
-  function->owner = std::move(vm);
-  return function;
+// Kernels that no schedule is for have their operands on the host.
+DeviceKind OperandsOf(const KernelIdentity& identity) {
+  return identity.schedule.empty() ? DefaultDevice() : identity.target.device;
 }
 
 }  // namespace
@@ -102,6 +88,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const std::stri
 KernelService::KernelService(const CompileOptions& options)
     : options_(options),
       target_(TargetOf(options)),
+      device_(DeviceOf(options.runtime)),
       store_(OpenStore(options.cache)),
       generation_(ForkGeneration()),
       workers_(options.codegen, BuildJobs(options)),
@@ -127,6 +114,31 @@ void KernelService::FinishValidations() {
   publishing_.Wait();
 }
 
+const ComputeDevice* KernelService::ValidatesOn(DeviceKind device) {
+  const char* const emulated = RuntimeOf(device).emulated;
+  if (emulated == nullptr) return nullptr;
+  if (device_ != nullptr && device_->target().device == device) return device_.get();
+  const MutexLock lock(mutex_);
+  if (emulated_ == nullptr) {
+    auto opened = OpenComputeDevice(emulated);
+    if (opened.ok()) emulated_ = *std::move(opened);
+  }
+  return emulated_.get();
+}
+
+std::string KernelService::ModelId(const Entry& entry) {
+  const std::optional<KernelCode> code = CodeOf(entry);
+  const ComputeDevice* const on = code ? ValidatesOn(code->device->device) : nullptr;
+  if (on == nullptr) return CpuModelId();
+  return absl::StrCat(Name(on->target().device), " ", on->model());
+}
+
+ValidationRequest KernelService::RequestOf(const Entry& entry,
+                                           const std::vector<int64_t>& example) {
+  const std::optional<KernelCode> code = CodeOf(entry);
+  return ValidationOf(entry, example, code ? ValidatesOn(code->device->device) : nullptr);
+}
+
 KernelIdentity KernelService::Identify(const std::string& text, const std::string& schedule) const {
   return {text, schedule, target_, options_.math};
 }
@@ -149,9 +161,10 @@ absl::StatusOr<KernelService::Validated> KernelService::WhereValidated(
   std::map<std::string, std::string> meta = MetaOf(entry);
   const std::string& transcript = meta["validation"];
   const bool of_this_version = absl::StartsWith(transcript, absl::StrCat(kValidationVersion, ":"));
-  if (of_this_version && meta["validated_on"] == CpuModelId()) return Validated::kHere;
+  if (of_this_version && meta["validated_on"] == ModelId(entry)) return Validated::kHere;
   if (!transcript.empty() && !MayPublish()) return Validated::kHere;
-  if (const std::optional<Entry> record = store_->Lookup(RecordOf(entry)); record.has_value()) {
+  if (const std::optional<Entry> record = store_->Lookup(RecordOf(entry, ModelId(entry)));
+      record.has_value()) {
     if (record->Find("failure") == nullptr) return Validated::kHere;
     if (IsKnownToFail(*record, {example, options_})) return KnownFailure(*record);
   }
@@ -167,21 +180,21 @@ absl::StatusOr<KernelService::Made> KernelService::FromCache(const Wanted& wante
   if (!entry.has_value()) return nothing;
   if (IsKnownToFail(*entry, {wanted.example, options_})) return KnownFailure(*entry);
   const std::optional<KernelCode> code = CodeOf(*entry);
-  if (!code || !code->runs_here) return nothing;
+  if (!code || !code->RunsHere(device_.get())) return nothing;
   KILN_ASSIGN_OR_RETURN(const Validated where, WhereValidated(*entry, wanted.example));
   if (where == Validated::kNowhere) {
     if (!may_wait) return nothing;
     KILN_ASSIGN_OR_RETURN(const Validation validation,
                           ValidateFirst(*entry, /*fresh=*/false, wanted.example));
-    if (MayPublish()) PublishLater(MakeRecord(*entry, validation), nullptr);
+    if (MayPublish()) PublishLater(MakeRecord(*entry, validation, ModelId(*entry)), nullptr);
   }
-  absl::StatusOr<LoadedKernel> loaded = code->Load();
+  absl::StatusOr<LoadedKernel> loaded = code->Load(device_.get());
   if (!loaded.ok()) {
     WarnOnce(absl::StrCat("cached kernel ", ToHex(entry->key).substr(0, 12), ": ",
                           loaded.status().message(), "; it is built again"));
     return nothing;
   }
-  Made made{Compiled(*std::move(loaded)), Source::kCached};
+  Made made{CompiledFunction(*std::move(loaded), target_.device), Source::kCached};
   if (where == Validated::kElsewhere)
     made.again = std::make_shared<ToValidate>(ToValidate{*std::move(entry), wanted.example});
   return made;
@@ -211,7 +224,7 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
 
 absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
   const KernelIdentity& identity = wanted.identity;
-  const absl::StatusOr<CodegenAnswer> answer = Emit(identity, {SectionOf(identity)});
+  const absl::StatusOr<CodegenAnswer> answer = Emit(identity, SectionsOf(identity));
   const bool late = absl::IsDeadlineExceeded(answer.status());
   if ((absl::IsInternal(answer.status()) || late) && MayPublish()) {
     std::map<std::string, std::string> meta = {
@@ -230,7 +243,7 @@ absl::StatusOr<Entry> KernelService::BuildEntry(const Wanted& wanted) {
 
 void KernelService::AddValidation(Entry& entry, const Validation& validation,
                                   const std::vector<int64_t>& example) {
-  std::map<std::string, std::string> meta = MetaOfValidation(validation);
+  std::map<std::string, std::string> meta = MetaOfValidation(validation, ModelId(entry));
   if (validation.of_example) meta["example"] = FormatClass(example);
   SetMeta(entry, meta);
 }
@@ -241,14 +254,15 @@ absl::Status KernelService::Remember(const Entry& entry, bool fresh, const absl:
   std::map<std::string, std::string> about = {
       {"device", meta["device"]}, {"schedule", meta["schedule"]}, {"target", meta["target"]}};
   if (IsUnvalidated(why)) about.merge(MetaOfUnvalidated(example));
-  return store_->PublishFailure(fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry),
-                                why.message(), std::move(about));
+  return store_->PublishFailure(
+      fresh ? Preimage::Of(*entry.Find("preimage")) : RecordOf(entry, ModelId(entry)),
+      why.message(), std::move(about));
 }
 
 absl::StatusOr<Validation> KernelService::ValidateFirst(const Entry& entry, bool fresh,
                                                         const std::vector<int64_t>& example) {
   const Clock::time_point start = Clock::now();
-  absl::StatusOr<Validation> validation = validator_.Validate(ValidationOf(entry, example));
+  absl::StatusOr<Validation> validation = validator_.Validate(RequestOf(entry, example));
   {
     const MutexLock lock(mutex_);
     counts_.validate_ms += MsSince(start);
@@ -294,16 +308,16 @@ absl::StatusOr<KernelService::Made> KernelService::Build(const Wanted& wanted,
     counts_.build_ms += MsSince(start);
   }
   KILN_RETURN_IF_ERROR(entry.status());
-  if (!RunsHere(MetaOf(*entry))) {
+  if (!RunsHere(MetaOf(*entry), device_.get())) {
     return absl::FailedPreconditionError(absl::StrCat("kernel code needs \"", MetaOf(*entry)["isa"],
                                                       "\", which this machine lacks"));
   }
   KILN_ASSIGN_OR_RETURN(const Validation validation,
                         ValidateFirst(*entry, /*fresh=*/true, wanted.example));
   AddValidation(*entry, validation, wanted.example);
-  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, CodeOf(*entry)->Load());
+  KILN_ASSIGN_OR_RETURN(LoadedKernel loaded, CodeOf(*entry)->Load(device_.get()));
   if (MayPublish()) PublishLater(*std::move(entry), std::move(lock));
-  return Made{Compiled(std::move(loaded)), Source::kBuilt};
+  return Made{CompiledFunction(std::move(loaded), target_.device), Source::kBuilt};
 }
 
 // Another process may be building the same. One that hangs is not waited for much longer than a
@@ -332,7 +346,8 @@ absl::StatusOr<KernelService::Made> KernelService::BuildOrWait(const Wanted& wan
 }
 
 absl::StatusOr<KernelService::Made> KernelService::OnVm(const Wanted& wanted, Source source) {
-  KILN_ASSIGN_OR_RETURN(auto function, VmFunction(wanted.identity.text));
+  KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(wanted.identity.text));
+  KILN_ASSIGN_OR_RETURN(auto function, VmFunction(kernel, OperandsOf(wanted.identity)));
   return Made{std::move(function), source};
 }
 
@@ -445,7 +460,7 @@ void KernelService::ValidateAgain(std::shared_ptr<KernelHandle> handle,
     return;
   }
   validations_.Add([this, handle = std::move(handle), what = std::move(what)] {
-    ValidationRequest request = ValidationOf(what->entry, what->example);
+    ValidationRequest request = RequestOf(what->entry, what->example);
     request.nobody_waits = true;
     const absl::StatusOr<Validation> validation = validator_.Validate(request);
     if (!ending_) AfterValidation(*handle, *what, validation);
@@ -467,15 +482,19 @@ void KernelService::Maintain() {
 
 void KernelService::AfterValidation(KernelHandle& handle, const ToValidate& what,
                                     const absl::StatusOr<Validation>& validation) {
-  if (validation.ok()) return PublishLater(MakeRecord(what.entry, *validation), nullptr);
+  if (validation.ok())
+    return PublishLater(MakeRecord(what.entry, *validation, ModelId(what.entry)), nullptr);
   if (!absl::IsDataLoss(validation.status())) return;  // it was validated elsewhere
   const absl::Status refused = absl::DataLossError(
       absl::StrCat("its compiled code was refused: ", validation.status().message()));
   if (MayPublish()) Remember(what.entry, /*fresh=*/false, refused, what.example).IgnoreError();
   LogWarning("kernel ", ToHex(what.entry.key).substr(0, 12), ": ", refused.message(),
              "; it runs on the VM from now on, please report this as a defect");
-  auto vm = VmFunction(FieldOf(*what.entry.Find("preimage"), "kernel"));
-  if (!vm.ok()) return;  // cannot be: the validation has run it
+  const absl::StatusOr<Kernel> kernel =
+      ParseKernel(FieldOf(*what.entry.Find("preimage"), "kernel"));
+  if (!kernel.ok()) return;  // cannot be: the validation has run it
+  auto vm = VmFunction(*kernel, target_.device);
+  if (!vm.ok()) return;
   handle.Swap(*std::move(vm));
   const MutexLock lock(mutex_);
   Count(Source::kCached, -1);
@@ -503,7 +522,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   if (absl::IsInternal(built.status())) return Kept::kFailed;
   KILN_RETURN_IF_ERROR(built.status());
   const std::optional<KernelCode> code = CodeOf(*built);
-  const bool runs_here = code && code->runs_here;
+  const bool runs_here = code && code->RunsHere(ValidatesOn(code->device->device));
   if (was_there && !runs_here) return Kept::kWasThere;
   if (!runs_here) {
     SetExampleIfNeeded(*built, example);
@@ -514,7 +533,7 @@ absl::StatusOr<KernelService::Kept> KernelService::Keep(const KernelIdentity& id
   if (!validation.ok()) {
     // Known from now on; anything else may go better another time.
     const std::optional<Entry> known =
-        store_->LookupAgain(was_there ? RecordOf(*built) : wanted.preimage);
+        store_->LookupAgain(was_there ? RecordOf(*built, ModelId(*built)) : wanted.preimage);
     if (known.has_value() && known->Find("failure") != nullptr) return failed(*known);
     return IsUnvalidated(validation.status())
                ? absl::UnimplementedError(validation.status().message())

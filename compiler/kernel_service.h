@@ -36,6 +36,7 @@
 #include "compiler/machine_of.h"
 #include "compiler/worker.h"
 #include "exec/provider.h"
+#include "exec/support/compute_device.h"
 #include "exec/validate/validator.h"
 #include "persistent_cache/store.h"
 
@@ -166,10 +167,16 @@ class KernelService : public KernelProvider {
   absl::StatusOr<Validation> ValidateFirst(const Entry& entry, bool fresh,
                                            const std::vector<int64_t>& example);
   // The entry as it is after its validation.
-  static void AddValidation(Entry& entry, const Validation& validation,
-                            const std::vector<int64_t>& example);
+  void AddValidation(Entry& entry, const Validation& validation,
+                     const std::vector<int64_t>& example);
   absl::Status Remember(const Entry& entry, bool fresh, const absl::Status& why,
                         const std::vector<int64_t>& example);
+  // Where code for a device is validated: on the runtime's device, or an emulated one; null: on the
+  // CPU, or nowhere.
+  const ComputeDevice* ValidatesOn(DeviceKind device);
+  // The model of that.
+  std::string ModelId(const Entry& entry);
+  ValidationRequest RequestOf(const Entry& entry, const std::vector<int64_t>& example);
   bool MayPublish() const { return store_ != nullptr && !store_->read_only(); }
   // Off the caller's way; others wait for the lock meanwhile.
   void PublishLater(Entry entry, std::shared_ptr<KeyLock> lock);
@@ -182,6 +189,7 @@ class KernelService : public KernelProvider {
 
   const CompileOptions options_;
   const Target target_;
+  const std::shared_ptr<ComputeDevice> device_;  // the runtime's; null: kernels run on the CPU
   const std::shared_ptr<Store> store_;
 
   mutable Mutex mutex_;
@@ -195,6 +203,7 @@ class KernelService : public KernelProvider {
       ABSL_GUARDED_BY(mutex_);
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   KernelCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<ComputeDevice> emulated_ ABSL_GUARDED_BY(mutex_);  // null: not opened yet
   std::atomic<uint32_t> generation_;  // of the process whose builds are in the queue
   std::atomic<bool> ending_{false};
   std::atomic<int> building_{0};     // kernels that will be validated

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/program_builder.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "compiler/kernel_choice.h"
 #include "compiler/kernel_key.h"
 #include "compiler/tuner.h"
+#include "exec/support/device.h"
 #include "fusion/lower.h"
 #include "graph/op.h"
 #include "kernel/text.h"
@@ -49,6 +51,7 @@ class Builder {
         grouping_(grouping),
         options_(options),
         machine_(MachineOf(options)),
+        device_memory_(!RuntimeOf(machine_.target.device).host_memory),
         dump_(options.dump),
         moves_(graph, grouping) {}
 
@@ -63,7 +66,12 @@ class Builder {
   }
 
  private:
-  program::Buffer* NewBuffer(ValueId id, program::Buffer::Kind kind, int index) {
+  // Where a value lies: in the host's memory, or in that of the device that kernels run on, if it
+  // has one of its own. A value may lie in both.
+  enum class Where : uint8_t { kHost, kDevice };
+
+  program::Buffer* NewBuffer(ValueId id, program::Buffer::Kind kind, int index,
+                             Where where = Where::kHost) {
     const Value& value = graph_.value(id);
     program::Buffer* const buffer = out_.program.add_buffers();
     buffer->set_kind(kind);
@@ -71,7 +79,8 @@ class Builder {
     buffer->set_bytes(
         (Product(value.shape) * Dim(static_cast<int64_t>(SizeOf(value.type)))).ToString());
     buffer->set_name(value.name);
-    if (machine_.target.device != DefaultDevice())
+    // Where the device's memory is the host's, all is the device's.
+    if (device_memory_ ? where == Where::kDevice : machine_.target.device != DefaultDevice())
       buffer->set_device(std::string(Name(machine_.target.device)));
     return buffer;
   }
@@ -84,7 +93,7 @@ class Builder {
     SetShape(value.shape, port->mutable_shape());
     if (value.shape_content) SetShape(*value.shape_content, port->mutable_elements());
     port->set_buffer(out_.program.buffers_size());
-    buffer_of_[id] = out_.program.buffers_size();
+    buffer_of_[{id, Where::kHost}] = out_.program.buffers_size();
     NewBuffer(id, program::Buffer::INPUT, out_.program.inputs_size() - 1);
   }
 
@@ -97,21 +106,50 @@ class Builder {
     }
   }
 
-  // The buffer that holds `id`, made when it is first asked for.
-  int BufferOf(ValueId id) {
-    if (const auto found = buffer_of_.find(id); found != buffer_of_.end()) return found->second;
+  // Where it was written first.
+  Where HomeOf(ValueId id) const {
+    const auto found = home_of_.find(id);
+    return found != home_of_.end() ? found->second : Where::kHost;
+  }
+
+  // The buffer that holds `id` there, made when it is first asked for.
+  int BufferOf(ValueId id, Where where) {
+    if (const auto found = buffer_of_.find({id, where}); found != buffer_of_.end())
+      return found->second;
     const int index = out_.program.buffers_size();
-    buffer_of_[id] = index;
+    buffer_of_[{id, where}] = index;
     const Value& value = graph_.value(id);
+    const auto output = output_of_.find(id);
     if (value.constant.has_value()) {
-      NewBuffer(id, program::Buffer::CONSTANT, static_cast<int>(out_.constants.size()));
-      AddConstant(*value.constant);
-    } else if (const auto output = output_of_.find(id); output != output_of_.end()) {
+      NewBuffer(id, program::Buffer::CONSTANT, ConstantIndex(id), where);
+    } else if (where == Where::kHost && output != output_of_.end()) {
       NewBuffer(id, program::Buffer::OUTPUT, output->second);
     } else {
-      NewBuffer(id, program::Buffer::TEMPORARY, 0);
+      NewBuffer(id, program::Buffer::TEMPORARY, 0, where);
     }
     return index;
+  }
+
+  int ConstantIndex(ValueId id) {
+    const auto [at, is_new] = constant_of_.emplace(id, static_cast<int>(out_.constants.size()));
+    if (is_new) AddConstant(*graph_.value(id).constant);
+    return at->second;
+  }
+
+  // Sees to it that what follows can read the value there: copies it from its home, once.
+  void Bring(ValueId id, Where where) {
+    if (!id.valid() || graph_.value(id).constant.has_value() || HomeOf(id) == where ||
+        buffer_of_.count({id, where}) != 0)
+      return;
+    program::Thunk* const thunk = region_->add_thunks();
+    thunk->set_name(absl::StrCat("copy of ", graph_.value(id).name,
+                                 where == Where::kHost ? " to the host" : " to the device"));
+    SetRef(id, HomeOf(id), thunk->mutable_copy()->mutable_from());
+    SetRef(id, where, thunk->mutable_copy()->mutable_to());
+  }
+  template <typename Ids>
+  void BringAll(const Ids& ids, Where where) {
+    for (const ValueId id : ids) Bring(id, where);
   }
 
   void AddConstant(const Tensor& tensor) {
@@ -121,12 +159,14 @@ class Builder {
     out_.constants.push_back(tensor.is_dense() ? tensor : tensor.Clone());
   }
 
-  void SetRef(ValueId id, const Shape& shape, program::TensorRef* ref) {
-    ref->set_buffer(BufferOf(id));
+  void SetRef(ValueId id, const Shape& shape, Where where, program::TensorRef* ref) {
+    ref->set_buffer(BufferOf(id, where));
     ref->set_dtype(static_cast<uint32_t>(graph_.value(id).type));
     SetShape(shape, ref->mutable_shape());
   }
-  void SetRef(ValueId id, program::TensorRef* ref) { SetRef(id, graph_.value(id).shape, ref); }
+  void SetRef(ValueId id, Where where, program::TensorRef* ref) {
+    SetRef(id, graph_.value(id).shape, where, ref);
+  }
 
   void AddOutput(int k) {
     const Graph::Output& output = graph_.outputs()[static_cast<size_t>(k)];
@@ -138,7 +178,8 @@ class Builder {
     const ValueId source = moves_.ThroughViews(output.value);
     if (const auto written = output_of_.find(source);
         written != output_of_.end() && written->second == k) {
-      port->set_buffer(BufferOf(source));
+      Bring(source, Where::kHost);
+      port->set_buffer(BufferOf(source, Where::kHost));
       return;
     }
     const int buffer = out_.program.buffers_size();
@@ -146,9 +187,9 @@ class Builder {
     port->set_buffer(buffer);
     program::Thunk* const thunk = region_->add_thunks();
     thunk->set_name(absl::StrCat("copy to ", output.name));
-    SetRef(output.value, thunk->mutable_copy()->mutable_from());
+    SetRef(output.value, HomeOf(output.value), thunk->mutable_copy()->mutable_from());
     program::TensorRef* const to = thunk->mutable_copy()->mutable_to();
-    SetRef(output.value, to);
+    SetRef(output.value, HomeOf(output.value), to);
     to->set_buffer(buffer);
   }
 
@@ -158,11 +199,18 @@ class Builder {
     return thunk;
   }
 
+  // Where what is seen lies.
+  void AddView(const Group& group, const StridedView& from, ValueId to) {
+    const Where where = HomeOf(from.base);
+    home_of_[to] = where;
+    program::ViewThunk* const view = NewThunk(group)->mutable_view();
+    SetStridedRef(from, where, view->mutable_from());
+    SetRef(to, where, view->mutable_to());
+  }
+
   void AddRows(const Group& group, const std::vector<StridedView>& rows) {
     for (size_t i = 0; i < rows.size(); ++i) {
-      program::ViewThunk* const view = NewThunk(group)->mutable_view();
-      SetStridedRef(rows[i], view->mutable_from());
-      SetRef(graph_.node(group.nodes[i]).outputs.front(), view->mutable_to());
+      AddView(group, rows[i], graph_.node(group.nodes[i]).outputs.front());
     }
   }
 
@@ -171,11 +219,16 @@ class Builder {
     const Node& node = graph_.node(group.nodes.front());
     const ValueId whole = node.outputs.front();
     const auto item = static_cast<int64_t>(SizeOf(graph_.value(whole).type));
+    const bool all = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId part) { return HomeOf(part) == Where::kDevice; });
+    const Where where = all ? Where::kDevice : Where::kHost;
+    BringAll(node.inputs, where);
+    home_of_[whole] = where;
     Dim offset = 0;
     for (const ValueId part : node.inputs) {
       program::CopyThunk* const copy = NewThunk(group)->mutable_copy();
-      SetRef(part, copy->mutable_from());
-      SetRef(whole, graph_.value(part).shape, copy->mutable_to());
+      SetRef(part, where, copy->mutable_from());
+      SetRef(whole, graph_.value(part).shape, where, copy->mutable_to());
       if (!offset.IsConst(0)) copy->mutable_to()->set_offset(offset.ToString());
       offset = offset + Product(graph_.value(part).shape) * Dim(item);
     }
@@ -191,25 +244,24 @@ class Builder {
       AddParts(group);
       return absl::OkStatus();
     }
-    program::Thunk* const thunk = NewThunk(group);
     switch (group.kind) {
       case Group::Kind::kKernel:
-        return AddKernel(group, thunk->mutable_kernel());
+        return AddKernel(group);
       case Group::Kind::kView: {
         const Node& node = graph_.node(group.nodes.front());
-        SetRef(node.inputs.front(), thunk->mutable_view()->mutable_from());
-        SetRef(node.outputs.front(), thunk->mutable_view()->mutable_to());
+        const ValueId from = node.inputs.front();
+        AddView(group, DenseView(graph_, from), node.outputs.front());
         return absl::OkStatus();
       }
       case Group::Kind::kLibrary:
-        return AddLibrary(group, thunk->mutable_library());
+        return AddLibrary(group);
       case Group::Kind::kHost:
-        return AddHost(group, thunk->mutable_host());
+        return AddHost(group, NewThunk(group)->mutable_host());
     }
     return absl::InternalError("program: unknown kind of group");
   }
 
-  absl::Status AddKernel(const Group& group, program::KernelThunk* thunk) {
+  absl::Status AddKernel(const Group& group) {
     absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
     if (!lowered.ok()) {
       return absl::Status(lowered.status().code(),
@@ -217,14 +269,19 @@ class Builder {
                                        OpsOf(graph_, group), "): ", lowered.status().message()));
     }
     KILN_ASSIGN_OR_RETURN(const int kernel, KernelIndex(group, *lowered));
+    const bool compiled = !out_.program.kernels(kernel).choices(0).schedule().empty();
+    const Where where = device_memory_ && compiled ? Where::kDevice : Where::kHost;
+    BringAll(lowered->inputs, where);
+    program::KernelThunk* const thunk = NewThunk(group)->mutable_kernel();
     thunk->set_kernel(kernel);
     for (size_t k = 0; k < lowered->inputs.size(); ++k) {
-      SetRef(lowered->inputs[k], lowered->input_shapes[k], thunk->add_inputs());
+      SetRef(lowered->inputs[k], lowered->input_shapes[k], where, thunk->add_inputs());
     }
     for (const Dim& extent : lowered->dims) *thunk->add_dims() = extent.ToString();
     for (std::string& bytes : lowered->params) *thunk->add_params() = std::move(bytes);
     for (size_t k = 0; k < lowered->outputs.size(); ++k) {
-      SetRef(lowered->outputs[k], lowered->output_shapes[k], thunk->add_outputs());
+      home_of_[lowered->outputs[k]] = where;
+      SetRef(lowered->outputs[k], lowered->output_shapes[k], where, thunk->add_outputs());
     }
     return absl::OkStatus();
   }
@@ -274,8 +331,11 @@ class Builder {
     }
   }
 
-  absl::Status AddLibrary(const Group& group, program::LibraryThunk* thunk) {
+  // Library operators are the host's.
+  absl::Status AddLibrary(const Group& group) {
     const LibraryCall& call = *group.call;
+    for (const StridedView& input : call.inputs) Bring(input.base, Where::kHost);
+    program::LibraryThunk* const thunk = NewThunk(group)->mutable_library();
     const Node& node = graph_.node(call.op);
     thunk->set_op(node.op->name);
     for (const AttrSpec& spec : node.op->attrs) {
@@ -295,13 +355,14 @@ class Builder {
     for (const StridedView& input : call.inputs) {
       program::TensorRef* const ref = thunk->add_inputs();
       if (input.base.valid()) {
-        SetStridedRef(input, ref);
+        SetStridedRef(input, Where::kHost, ref);
       } else {
         ref->set_buffer(-1);
       }
     }
-    SetStridedRef(call.output, thunk->add_outputs());
-    for (size_t k = 1; k < node.outputs.size(); ++k) SetRef(node.outputs[k], thunk->add_outputs());
+    SetStridedRef(call.output, Where::kHost, thunk->add_outputs());
+    for (size_t k = 1; k < node.outputs.size(); ++k)
+      SetRef(node.outputs[k], Where::kHost, thunk->add_outputs());
     for (const LibraryPostOp& op : call.post_ops) {
       program::PostOp* const post_op = thunk->add_post_ops();
       post_op->set_name(op.name);
@@ -310,8 +371,8 @@ class Builder {
     return absl::OkStatus();
   }
 
-  void SetStridedRef(const StridedView& view, program::TensorRef* ref) {
-    SetRef(view.base, view.shape, ref);
+  void SetStridedRef(const StridedView& view, Where where, program::TensorRef* ref) {
+    SetRef(view.base, view.shape, where, ref);
     const auto item = static_cast<int64_t>(SizeOf(graph_.value(view.base).type));
     if (!view.offset.IsConst(0)) ref->set_offset((view.offset * Dim(item)).ToString());
     if (!IsDense(view)) SetShape(view.strides, ref->mutable_strides());
@@ -327,7 +388,7 @@ class Builder {
     }
     thunk->set_op("dims");
     for (const Dim& element : *value.shape_content) *thunk->add_dims() = element.ToString();
-    SetRef(node.outputs.front(), thunk->add_outputs());
+    SetRef(node.outputs.front(), Where::kHost, thunk->add_outputs());
     return absl::OkStatus();
   }
 
@@ -335,11 +396,14 @@ class Builder {
   const Grouping& grouping_;
   const CompileOptions& options_;
   const Machine& machine_;
+  const bool device_memory_;  // kernels run on a device with memory of its own
   const DumpFn& dump_;
   const ElementMoves moves_;
   BuiltProgram out_;
   program::Region* region_ = nullptr;
-  std::map<ValueId, int> buffer_of_;
+  std::map<std::pair<ValueId, Where>, int> buffer_of_;
+  std::map<ValueId, Where> home_of_;    // of what thunks write; others' is the host
+  std::map<ValueId, int> constant_of_;  // index of a constant
   std::map<ValueId, int> output_of_;    // value written by a thunk -> program output
   std::map<std::string, int> kernels_;  // serialised KernelDef -> index
 };

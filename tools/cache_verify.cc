@@ -76,7 +76,7 @@ std::vector<Checked> ReadAll(const Entries& entries) {
     const std::optional<KernelCode> code = entry.ok() ? CodeOf(*entry) : std::nullopt;
     if (!code) continue;
     checked.builds = true;
-    checked.loads = code->runs_here;
+    checked.loads = code->RunsHere(nullptr);
   }
   return all;
 }
@@ -92,7 +92,7 @@ size_t LoadInChild(const Entries& entries, std::vector<Checked>& all, size_t sta
       const absl::StatusOr<Entry> entry = entries.read(all[k].key);
       const std::optional<KernelCode> code =
           all[k].loads && entry.ok() ? CodeOf(*entry) : std::nullopt;
-      const bool ok = !code || code->Load().ok();
+      const bool ok = !code || code->Load(nullptr).ok();
       if (write(ends[1], ok ? "y" : "n", 1) != 1) break;
     }
     _exit(0);
@@ -134,7 +134,7 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
     return absl::StrCat("it cannot be built again: ", answer.status().message());
   KILN_RETURN_IF_ERROR(answer.status());
   for (const auto& [tag, bytes] : answer->sections) {
-    if (tag == SectionOf(identity) && bytes == code->bytes) return "";
+    if (tag == SectionOf(identity) && bytes == code->image.code) return "";
   }
   return "building it again gives other code; please report this as a defect";
 }

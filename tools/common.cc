@@ -20,6 +20,7 @@
 #include "base/processors.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "exec/runtime_state.h"
 #include "fusion/pass.h"
 #include "kiln/model.h"
 #include "nlohmann/json.hpp"
@@ -134,7 +135,10 @@ void AddCommonFlags(Flags& command, CommonOptions& options) {
       .Range(0, 2)
       .Environment("KILN_JIT_LEVEL")
       .ShowDefault();
-  command.Option("--device", options.device, "cpu, cuda[:i] or reference (the float64 interpreter)")
+  command
+      .Option("--device", options.device,
+              "cpu, cuda[:i], cuda-emulated (a GPU played by the CPU) or reference (the float64 "
+              "interpreter)")
       .ShowDefault();
   command.Option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
       .Range(0, kMaxThreads)
@@ -205,16 +209,28 @@ absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options) {
   return out;
 }
 
+namespace {
+
+absl::Status OpenDevice(const std::string& device, CompileOptions& options) {
+  auto runtime = Runtime::Create({.device = device});
+  if (absl::IsUnavailable(runtime.status()))  // to a command line it is what it asked for
+    return absl::FailedPreconditionError(runtime.status().message());
+  KILN_RETURN_IF_ERROR(runtime.status());
+  options.runtime = *std::move(runtime);
+  options.target = options.runtime->state().device->device().target();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   KILN_ASSIGN_OR_RETURN(CompileOptions out, ToReadingOptions(options));
   if (absl::StartsWith(options.device, "cuda")) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "device \"", options.device, "\": this build runs on the CPU only; use --device cpu"));
-  }
-  if (options.device != "cpu" && options.device != "reference") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device \"", options.device, "\": is none of cpu, cuda[:i], reference",
-                     DidYouMean(options.device, {"cpu", "cuda", "reference"})));
+    KILN_RETURN_IF_ERROR(OpenDevice(options.device, out));
+  } else if (options.device != "cpu" && options.device != "reference") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device \"", options.device, "\": is none of cpu, cuda[:i], cuda-emulated, reference",
+        DidYouMean(options.device, {"cpu", "cuda", "cuda-emulated", "reference"})));
   }
   out.graph_opt_level = options.level;
   out.jit_level = options.jit;
@@ -255,6 +271,13 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.cache = {!options.no_cache, options.cache_dir, options.cache_readonly};
   KILN_RETURN_IF_ERROR(DumpAsTheEnvironmentSays(out));
   return out;
+}
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const TargetRow& row : AllTargets())
+    if (row.target.compiles()) names.emplace_back(row.name);
+  return names;
 }
 
 absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims) {

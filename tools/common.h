@@ -83,6 +83,9 @@ std::string DidYouMeanPass(absl::string_view name);
 absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options);
 
 // "--dim batch=8" as a map, "--shape x=1x3x224x224" as a map.
+// Values of --target: what code is made for.
+std::vector<std::string> TargetNames();
+
 absl::StatusOr<SymbolValues> ParseDims(const std::vector<std::string>& dims);
 absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ParseShapes(
     const std::vector<std::string>& shapes, const std::string& flag = "--shape");

@@ -50,6 +50,7 @@ int RunDevices(const DevicesFlags& flags) {
   std::vector<std::vector<std::string>> rows = {{"device", "model", "target", "threads"}};
   std::string features;
   for (const DeviceRow& row : AllDevices()) {
+    if (row.model().empty()) continue;  // there is none here
     const std::string target(HostTarget(row.device).name());
     devices.push_back({{"device", row.name},
                        {"model", row.model()},

@@ -103,6 +103,11 @@ Flag Flag::Repeatable() const {
   return *this;
 }
 
+Flag Flag::List() const {
+  option_->delimiter(',');
+  return Repeatable();
+}
+
 Flag Flag::Values(int count) const {
   option_->expected(count);
   row_->repeatable = count > 1;

@@ -50,6 +50,8 @@ class Flag {
   Flag Required() const;
   // It may be given several times, with one value each: what follows the value is not its.
   Flag Repeatable() const;
+  // The same, and a value may be several, with commas between them.
+  Flag List() const;
   // It has so many values.
   Flag Values(int count) const;
 

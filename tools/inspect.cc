@@ -52,8 +52,8 @@ absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
   if (flags.target.empty()) return options;
   options.target = Target::Parse(flags.target);
   if (options.target.has_value()) return options;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--target \"", flags.target, "\": expected x86-64-v3 or x86-64-v4"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--target \"", flags.target, "\": expected one of ", absl::StrJoin(TargetNames(), ", ")));
 }
 
 // What of a kernel is printed.
@@ -288,14 +288,14 @@ void AddInspect(Flags& command) {
       .Required();
   command.Option("--group", flags->group, "Show this group").NotNegative();
   command
-      .Option("--emit", flags->emit,
-              "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm")
-      .OneOf({"kernel", "schedule", "ir", "stmt", "asm"})
+      .Option(
+          "--emit", flags->emit,
+          "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm; of "
+          "CUDA kernel, schedule, ptx, launch (how it is launched) or ptxas (registers, spills)")
+      .OneOf({"kernel", "schedule", "ir", "stmt", "asm", "ptx", "launch", "ptxas"})
       .ShowDefault();
-  command
-      .Option("--target", flags->target,
-              "Instruction set: x86-64-v3 or x86-64-v4 (default: this machine's)")
-      .OneOf({"x86-64-v3", "x86-64-v4"});
+  command.Option("--target", flags->target, "What the code is for (default: this CPU)")
+      .OneOf(TargetNames());
   command
       .Option("--emit-onnx", flags->emit_onnx,
               "Write the graph after passes as an ONNX file, groups as functions")

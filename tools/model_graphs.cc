@@ -97,10 +97,9 @@ void AddInputFlags(Flags& command, ModelFlags& flags) {
 }
 
 void AddModelFlags(Flags& command, ModelFlags& flags) {
-  command
-      .Option("--target", flags.targets, "x86-64-v3 or x86-64-v4 (repeatable; default: this CPU's)")
-      .OneOf({"x86-64-v3", "x86-64-v4"})
-      .Repeatable();
+  command.Option("--target", flags.targets, "What the code is for (repeatable; default: this CPU)")
+      .OneOf(TargetNames())
+      .List();
   AddInputFlags(command, flags);
 }
 

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "exec/package/package.h"
+#include "exec/runtime_state.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
 #include "persistent_cache/signature.h"
@@ -69,7 +70,8 @@ class RunSubject {
         KILN_ASSIGN_OR_RETURN(package.signers, ReadTrustFile(RealFileSystem(), flags.trust));
       }
       KILN_ASSIGN_OR_RETURN(subject.package_,
-                            Package::Open(PackageSource::File(flags.model), package));
+                            Package::Open(PackageSource::File(flags.model), package,
+                                          /*validator=*/"", DeviceOf(options.runtime)));
       return subject;
     }
     subject.service_ = std::make_shared<KernelService>(options);

@@ -86,7 +86,8 @@ TEST_F(CompletionTest, BashAnswers) {
   EXPECT_THAT(answers[1], ElementsAre("stats", "ls", "show", "diff", "why-miss", "verify", "prune",
                                       "clear", "pack", "unpack", "merge", "doctor"));
   EXPECT_THAT(answers[2], ElementsAre("--compile-mode"));
-  EXPECT_THAT(answers[3], ElementsAre("x86-64-v3", "x86-64-v4"));
+  EXPECT_THAT(answers[3], ElementsAre("x86-64-v3", "x86-64-v4", "cuda-sm80", "cuda-sm90",
+                                      "cuda-sm100", "cuda-sm120"));
   EXPECT_THAT(answers[4], ElementsAre("block", "background"));
   EXPECT_THAT(answers[5], ElementsAre("0", "1", "2", "3"));
   EXPECT_THAT(answers[6], ElementsAre("bash", "zsh", "fish"));

@@ -60,7 +60,7 @@ const Row kRows[] = {
     {"inspect", "--no-fuse", "{M} --no-fuse a", 0, "1      kernel  exp"},
     {"inspect", "--rules", "{M} --rules nonsense", 2, "", "--rules"},
     {"inspect", "--machine", "{M} --machine {N}", 2, "", "{N}"},
-    {"run", "--device", "{M} -q --device cuda", 5, "", "this build runs on the CPU only"},
+    {"run", "--device", "{M} -q --device cuda", 5, "", "cuda: "},
     {"run", "--threads", "{M} -q --json --threads 3", 0, "\"threads\": 3"},
     {"run", "--shape", "{M} -q --shape x=7x4", 0, "[7, 4]"},
     {"run", "--dim", "{M} -q --dim n=5", 0, "[5, 4]"},

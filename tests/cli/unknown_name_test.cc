@@ -34,7 +34,8 @@ TEST(UnknownName, IsToldWithTheNearestOne) {
        "kiln: pass \"dead_cod\": there is none of that name; see kiln opt --list-passes; did you "
        "mean \"dead_code\"?\n"},
       {{"run", "m.onnx", "--device", "cup"},
-       "kiln: device \"cup\": is none of cpu, cuda[:i], reference; did you mean \"cpu\"?\n"},
+       "kiln: device \"cup\": is none of cpu, cuda[:i], cuda-emulated, reference; did you mean "
+       "\"cpu\"?\n"},
   };
   for (const Row& row : rows) {
     const ProcessResult result = Kiln(row.words);

@@ -25,7 +25,9 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "compiler/kernel_service.h"
+#include "exec/runtime_state.h"
 #include "tests/base/fetched_data.h"
 #include "tests/base/temp_dir.h"
 #include "tests/onnx/conformance/backend_case.h"
@@ -38,7 +40,7 @@ constexpr int kNoData = 77;
 struct Flags {
   std::string on = "interpreter";
   bool vm = false, empty_cache = false, package = false;
-  std::string gaps, only, filter = "*";
+  std::string gaps, only, device, filter = "*";
   int every = 1;
   bool verbose = false;
   std::vector<std::string> roots;
@@ -76,8 +78,12 @@ bool Matches(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
 
-CompileOptions OptionsOf(const Flags& flags, const std::string& cache) {
+absl::StatusOr<CompileOptions> OptionsOf(const Flags& flags, const std::string& cache) {
   CompileOptions options;
+  if (!flags.device.empty()) {
+    KILN_ASSIGN_OR_RETURN(options.runtime, Runtime::Create({.device = flags.device}));
+    options.target = options.runtime->state().device->device().target();
+  }
   options.cache.directory = cache;
   options.graph_opt_level = flags.on == "O0" ? 0 : 3;
   options.compile_mode = flags.vm ? CompileMode::kNever : CompileMode::kBlock;
@@ -162,7 +168,12 @@ class Tally {
 int Main(const Flags& flags) {
   const std::optional<TempDir> cache =
       flags.empty_cache ? std::optional<TempDir>(std::in_place) : std::nullopt;
-  const CompileOptions options = OptionsOf(flags, cache ? cache->path() : "");
+  const absl::StatusOr<CompileOptions> made = OptionsOf(flags, cache ? cache->path() : "");
+  if (!made.ok()) {
+    std::cerr << made.status().message() << "\n";
+    return EXIT_FAILURE;
+  }
+  const CompileOptions& options = *made;
   const Evaluator executor = flags.on == "interpreter" ? Evaluator::kInterpreter
                              : flags.package           ? Evaluator::kPackage
                                                        : Evaluator::kModel;
@@ -212,6 +223,7 @@ int main(int argc, char** argv) {
   app.add_option("--on", flags.on, "Who computes")
       ->check(CLI::IsMember({"interpreter", "O0", "O3"}));
   app.add_flag("--vm", flags.vm, "Kernels run on the VM, none is built");
+  app.add_option("--device", flags.device, "RuntimeOptions::device of the models");
   app.add_flag("--package", flags.package,
                "Each model also as a package, which gives the same bits");
   app.add_flag("--empty-cache", flags.empty_cache, "Kernels are cached in a new, empty folder");

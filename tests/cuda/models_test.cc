@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole models on the emulated GPU: random graphs, from an empty cache and from what that left,
+// give the bits that the VM gives on the CPU. KILN_RANDOM_GRAPHS graphs of each kind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/compare.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+#include "compiler/kernel_service.h"
+#include "graph/text.h"
+#include "ptx_emulator/control.h"
+#include "tests/base/environment.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/fusion/random_graph.h"
+#include "tests/fusion/random_moves.h"
+
+namespace kiln {
+namespace {
+
+int NumGraphs() { return static_cast<int>(FromEnvironment("KILN_RANDOM_GRAPHS", 6)); }
+
+std::shared_ptr<Runtime> EmulatedRuntime() {
+  auto runtime = Runtime::Create({.threads = 1, .device = "cuda-emulated"});
+  EXPECT_THAT(runtime, IsOk());
+  return runtime.ok() ? *std::move(runtime) : nullptr;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const std::vector<Tensor>& tensors,
+                                             const CompileOptions& options) {
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    inputs.emplace_back(graph.value(graph.inputs()[k]).name, tensors[k]);
+  return model.Run(inputs);
+}
+
+class EmulatedModels : public testing::TestWithParam<int> {
+ protected:
+  // The options of both sides, of the CPU's VM and of the device.
+  CompileOptions Options() const {
+    CompileOptions options;
+    options.threads = 1;
+    options.cache.directory = cache_.path();
+    return options;
+  }
+
+  void CheckColdAndWarm(const Graph& graph, const std::vector<Tensor>& inputs, int level) {
+    CompileOptions vm = Options();
+    vm.graph_opt_level = level;
+    vm.compile_mode = CompileMode::kNever;
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, RunGraph(graph, inputs, vm));
+    for (const bool warm : {false, true}) {
+      SCOPED_TRACE(absl::StrCat("-O", level, warm ? " warm" : " cold"));
+      CompileOptions options = Options();
+      options.graph_opt_level = level;
+      options.runtime = runtime_;
+      options.target = Target::Parse("cuda-sm80");
+      options.kernels = std::make_shared<KernelService>(options);
+      KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, RunGraph(graph, inputs, options));
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        const Comparison comparison = CompareBits(got[i], want[i]);
+        EXPECT_TRUE(comparison.ok) << "output " << i << ": " << comparison.what;
+      }
+      const KernelCounts counts = options.kernels->counts();
+      EXPECT_EQ(counts.failed, 0);
+      EXPECT_EQ(counts.unvalidated, 0);
+      if (warm) {
+        EXPECT_EQ(counts.built, 0);
+      }
+    }
+  }
+
+  const TempDir cache_;
+  const std::shared_ptr<Runtime> runtime_ = EmulatedRuntime();
+};
+
+TEST_P(EmulatedModels, GiveTheBitsOfTheCpu) {
+  for (int seed = GetParam(); seed < NumGraphs() && !HasFailure(); seed += 2) {
+    KILN_ASSERT_OK_AND_ASSIGN(const RandomNet net,
+                              MakeRandomNet(static_cast<uint64_t>(seed) + 9000, 2'000));
+    SCOPED_TRACE(absl::StrCat("net ", seed, "\n", Print(net.graph)));
+    CheckColdAndWarm(net.graph, net.inputs, seed % 2 == 0 ? 3 : 0);
+  }
+}
+
+TEST_P(EmulatedModels, OfMovesGiveTheBitsOfTheCpu) {
+  for (int seed = GetParam(); seed < NumGraphs() && !HasFailure(); seed += 2) {
+    const absl::StatusOr<RandomMoves> moves = MakeRandomMoves(static_cast<uint64_t>(seed));
+    if (!moves.ok()) continue;  // a step that some value does not allow
+    SCOPED_TRACE(absl::StrCat("moves ", seed, "\n", Print(moves->graph)));
+    CheckColdAndWarm(moves->graph, moves->inputs, 3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedModels, testing::Range(0, 2));
+
+// Until its kernels are built a model runs on the VM, which has copies of what is on the device.
+TEST(EmulatedModel, RunsOnTheVmWithoutACompiler) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput x : f32 [n, 70]\ninput b : f32 [70]\ns = add(x, b)\nt = tanh(s)\n"
+      "y = mul(t, x)\noutput y\noutput s\n");
+  std::vector<Tensor> inputs = {Tensor::Allocate(DType::kF32, {5, 70}),
+                                Tensor::Allocate(DType::kF32, {70})};
+  for (Tensor& input : inputs)
+    for (int64_t i = 0; i < input.num_elements(); ++i)
+      static_cast<float*>(input.data())[i] = static_cast<float>(i % 89) * 0.03F - 1;
+  CompileOptions options;
+  options.cache.enabled = false;
+  options.compile_mode = CompileMode::kNever;
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, RunGraph(graph, inputs, options));
+  options.runtime = EmulatedRuntime();
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, RunGraph(graph, inputs, options));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(CompareBits(got[i], want[i]).ok);
+}
+
+std::string LiveObjects() {
+  kiln_ptx_objects live;
+  kiln_ptx_live(&live);
+  return absl::StrCat(live.contexts, " contexts, ", live.allocations, " allocations, ",
+                      live.modules, " modules, ", live.streams, " streams");
+}
+
+constexpr char kNothing[] = "0 contexts, 0 allocations, 0 modules, 0 streams";
+
+// From nothing to the outputs of a model whose kernels are cached.
+absl::StatusOr<std::vector<Tensor>> OpenAndRun(const Graph& graph,
+                                               const std::vector<Tensor>& inputs,
+                                               CompileOptions options) {
+  KILN_ASSIGN_OR_RETURN(options.runtime,
+                        Runtime::Create({.threads = 1, .device = "cuda-emulated"}));
+  return RunGraph(graph, inputs, options);
+}
+
+// Each call of the driver may fail: a status or the right values, nothing left on the device, and
+// the next run is as ever, on the device and on the CPU.
+TEST(EmulatedModel, AnErrorAtAnyCallIsAStatus) {
+  KILN_ASSERT_OK_AND_ASSIGN(const RandomNet net, MakeRandomNet(9003, 500));
+  const TempDir cache;
+  CompileOptions options;
+  options.threads = 1;
+  options.cache.directory = cache.path();
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want,
+                            RunGraph(net.graph, net.inputs, options));
+  const auto restart = [] {
+    kiln_ptx_config config;
+    kiln_ptx_default_config(&config);
+    config.strict = 1;
+    kiln_ptx_configure(&config);
+  };
+  KILN_ASSERT_OK(OpenAndRun(net.graph, net.inputs, options).status());  // builds
+  restart();
+  KILN_ASSERT_OK(OpenAndRun(net.graph, net.inputs, options).status());
+  const uint64_t calls = kiln_ptx_calls(nullptr);
+  ASSERT_EQ(LiveObjects(), kNothing);
+  ASSERT_GT(calls, 30u);
+  int failed = 0;
+  options.compile_mode = CompileMode::kBackground;  // what cannot be loaded is not built meanwhile
+  constexpr int kOutOfMemory = 2, kUnknown = 999, kIllegalAddress = 700;
+  for (uint64_t k = 1; k <= std::min<uint64_t>(calls, 300); ++k) {
+    for (const int result : {kOutOfMemory, kUnknown, kIllegalAddress}) {
+      SCOPED_TRACE(absl::StrCat("call ", k, " of ", calls, " answers ", result));
+      restart();
+      kiln_ptx_fail_at(k, result, 1);
+      const auto got = OpenAndRun(net.graph, net.inputs, options);
+      failed += got.ok() ? 0 : 1;
+      for (size_t i = 0; got.ok() && i < want.size(); ++i)
+        ASSERT_TRUE(CompareBits((*got)[i], want[i]).ok);
+      kiln_ptx_fail_at(0, 0, 0);
+    }
+    restart();
+    {
+      const auto again = OpenAndRun(net.graph, net.inputs, options);
+      KILN_ASSERT_OK(again.status());
+      for (size_t i = 0; i < want.size(); ++i) ASSERT_TRUE(CompareBits((*again)[i], want[i]).ok);
+    }
+    // A thread may still be writing what the cache keeps of the model.
+    for (int tries = 0; tries < 500 && LiveObjects() != kNothing; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_EQ(LiveObjects(), kNothing) << "after an error at call " << k;
+  }
+  EXPECT_GT(failed, 30);
+}
+
+TEST(Runtime, SaysWhyThereIsNoDevice) {
+  EXPECT_THAT(Runtime::Create({.device = "cuda-emulatd"}).status().message(),
+              testing::HasSubstr("is none of cuda, cuda:0"));
+  EXPECT_THAT(Runtime::Create({.device = "cuda:-1"}).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Runtime::Create({.device = "cuda:77"}).status().code(),
+              absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace kiln
