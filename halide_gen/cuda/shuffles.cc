@@ -56,6 +56,12 @@ Expr ShuffleAny(const char* mode, const Expr& value, int by, int width) {
 
 }  // namespace
 
+Expr GuardOfShuffled(const Expr& condition) {
+  return Halide::Internal::Call::make(Halide::Bool(), "llvm.expect.i1",
+                                      {condition, Halide::Internal::const_true()},
+                                      Halide::Internal::Call::Extern);
+}
+
 Expr FromAbove(const Expr& value, int distance, int width) {
   return ShuffleAny("down", value, distance, width);
 }

@@ -3,7 +3,7 @@
 //
 // Shuffles are plain calls with all 32 lanes as members: the threads of a warp must be together
 // where one stands, so nothing around it may branch; rows and elements beyond the last are clamped,
-// and only stores are predicated.
+// and only stores are predicated (GuardOfShuffled).
 #ifndef KILN_HALIDE_GEN_CUDA_SHUFFLES_H_
 #define KILN_HALIDE_GEN_CUDA_SHUFFLES_H_
 
@@ -28,6 +28,11 @@ struct LaneMap {
     return side_by_side ? t * each() + v : v * threads + t;
   }
 };
+
+// `condition` of an `if` around what reads values that were shuffled. Halide skips what is used
+// under a condition only, and would move the condition around the shuffles: not one that is a call
+// with effects, which this one is for Halide alone.
+Halide::Expr GuardOfShuffled(const Halide::Expr& condition);
 
 // Of the thread `distance` above the caller's in its `width` threads; what the last ones get is
 // their own.

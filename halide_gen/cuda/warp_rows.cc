@@ -255,8 +255,8 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
     ScheduleHeld(nest.func, thread);
   } else {
     RDom steps(0, Steps(), "pout");
-    steps.where(aligned_ ? steps.x * map_.threads + t_ < length_ / map_.each()
-                         : Element(steps.x, v_) < length_);
+    steps.where(GuardOfShuffled(aligned_ ? steps.x * map_.threads + t_ < length_ / map_.each()
+                                         : Element(steps.x, v_) < length_));
     Scope scope = ScopeAt(steps.x, v_);
     nest.func = UndefinedOutputs(kernel_, group, {v_, t_, j_, row_});
     SetValues(nest.func, {v_, t_, steps.x, row_}, OutputValues(kernel_, group, emitter, scope));

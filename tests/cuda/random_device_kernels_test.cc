@@ -81,6 +81,26 @@ std::string TilesText(uint64_t seed) {
                       ")\n");
 }
 
+// A normalization of rows: the innermost dim is read in several passes, and what is kept of it is
+// in an output of all dims or of the rows.
+std::string RowsText(uint64_t seed) {
+  constexpr const char* kTypes[] = {"f32", "bf16", "f16", "f64"};
+  const std::string stored = kTypes[seed % 4], type = stored.back() == '6' ? "f32" : stored;
+  std::string text =
+      absl::StrCat("kernel v1 math 1\ndims a b\nin   0 ", stored, " [a, b] dense\nin   1 ", stored,
+                   " [b] dense\ns0 : ", type, " [a] = reduce add over b (in0[a, b])\ns1 : ", type,
+                   " [a, b] = sub(in0[a, b], s0[a])\ns2 : ", type,
+                   " [a] = reduce max over b (mul(s1[a, b], s1[a, b]))\n");
+  int outputs = 0;
+  const auto output = [&](const char* axes, const std::string& value) {
+    absl::StrAppend(&text, "out  ", outputs++, " ", stored, " ", axes, " dense = ", value, "\n");
+  };
+  if (seed / 4 % 4 != 0) output("[a, b]", "mul(add(s1[a, b], s2[a]), in1[b])");
+  if (seed / 4 % 4 != 1) output("[a]", "s0[a]");
+  if (seed / 4 % 4 != 2) output("[a]", "s2[a]");
+  return text;
+}
+
 void CheckKernel(const std::shared_ptr<cuda::Gpu>& gpu, const Kernel& kernel, uint64_t seed,
                  const std::vector<Schedule>& schedules, int64_t at_most) {
   for (const Schedule& schedule : schedules) {
@@ -117,6 +137,31 @@ TEST(RandomDeviceKernels, OfColumnsAndTilesHaveTheBitsOfTheText) {
       std::erase_if(schedules, [&](const Schedule& schedule) { return !schedule.Is(*of); });
       ASSERT_EQ(schedules.size(), 1u);
       CheckKernel(gpu, *kernel, seed, schedules, at_most[0]);
+    }
+  }
+}
+
+// Where a warp holds more elements than the row has, some of its threads have none.
+TEST(RandomDeviceKernels, OfShortRowsHaveTheBitsOfTheText) {
+  const uint64_t first = FromEnvironment("KILN_SEED", 0);
+  const uint64_t count = FromEnvironment("KILN_RANDOM_SEEDS", 8);
+  const std::shared_ptr<cuda::Gpu> gpu = EmulatedGpu();
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const std::string text = RowsText(seed);
+    const auto most = static_cast<int64_t>(1 + seed * 2654435761U % 150);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", rows of " << most << "\n" << text);
+    const auto kernel = ParseKernel(text);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    for (const Schedule& schedule : DeviceCandidates(*kernel, {1000, most})) {
+      if (!schedule.Is(kWarpRows)) continue;
+      SCOPED_TRACE(schedule.ToString());
+      DeviceKernelCheck check(gpu, *kernel, schedule);
+      ASSERT_EQ(check.error(), "");
+      for (const int64_t length : {int64_t{1}, std::min<int64_t>(4, most), (most + 3) / 4, most})
+        for (const int64_t rows : {int64_t{1}, static_cast<int64_t>(2 + seed % 9)})
+          ASSERT_EQ(check.Run(MakeRandomRunAt(*kernel, seed, {rows, length})), "")
+              << rows << " rows of " << length << "\n"
+              << check.recipe();
     }
   }
 }
