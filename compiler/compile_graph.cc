@@ -20,6 +20,7 @@ PipelineOptions PassesFor(const CompileOptions& options) {
   passes.level = options.graph_opt_level;
   passes.target = TargetOf(options);
   passes.fast = options.math == MathMode::kFast;
+  passes.fuses_reductions = options.jit_level > 1 && options.fusion_rules == FusionRules::kPriced;
   passes.disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   if (options.dump) {
     passes.on_changed = [&](absl::string_view pass, const Graph& g) {

@@ -8,34 +8,15 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "fusion/pass.h"
+#include "fusion/rewrite.h"
 #include "graph/graph.h"
 #include "graph/op.h"
-#include "kiln/graph.h"
 
 namespace kiln {
 namespace {
 
 // Composites may mean other composites, but not without end.
 constexpr int kMaxDepth = 8;  // correctness
-
-absl::Status Expand(Graph& graph, NodeId id) {
-  const Node node = graph.node(id);
-  const size_t first_new = graph.nodes().size();
-  GraphBuilder builder(&graph);
-  KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, node.op->decompose(builder, node));
-  KILN_RETURN_IF_ERROR(builder.status());
-  if (outputs.size() != node.outputs.size()) {
-    return absl::InternalError(absl::StrCat("decomposition gives ", outputs.size(),
-                                            " outputs, the node has ", node.outputs.size(),
-                                            "; mend the op record"));
-  }
-  for (size_t i = first_new; i < graph.nodes().size(); ++i) {
-    const NodeId added{static_cast<int32_t>(i)};
-    graph.SetNodeName(added, absl::StrCat(node.name, "/", graph.node(added).op->name));
-  }
-  for (size_t k = 0; k < outputs.size(); ++k) graph.ReplaceUses(node.outputs[k], outputs[k]);
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -50,7 +31,7 @@ absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext&) {
     if (composites.empty()) return changed;
     for (const NodeId id : composites) {
       const std::string name = graph.node(id).name;
-      if (absl::Status status = Expand(graph, id); !status.ok()) {
+      if (absl::Status status = Expand(graph, id, graph.node(id).op->decompose); !status.ok()) {
         return Annotate(status, absl::StrCat("node \"", name, "\""));
       }
     }

@@ -23,6 +23,9 @@ namespace kiln {
 struct PassContext {
   int level = 3;      // the optimisation level of the run
   bool fast = false;  // also rules that round otherwise; no option sets it
+  // Groups will be reductions with what they reduce: what a pass writes as such needs no memory
+  // for what is reduced.
+  bool fuses_reductions = true;
   int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
 };
 
@@ -54,6 +57,7 @@ absl::StatusOr<bool> FuseHorizontalGemms(Graph& graph, const PassContext& contex
 absl::StatusOr<bool> BatchSkinnyGemms(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> CommonSubexpressions(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> ExpandLibrary(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ExpandSplits(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ConcatOfSplits(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context);

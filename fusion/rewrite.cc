@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -52,6 +53,27 @@ absl::StatusOr<bool> Rewrite(Graph& graph, std::span<const Rule> rules,
     changed = changed || again;
   }
   return changed;
+}
+
+absl::Status Expand(Graph& graph, NodeId id,
+                    absl::StatusOr<std::vector<ValueId>> (*meaning)(GraphBuilder& b,
+                                                                    const Node& node)) {
+  const Node node = graph.node(id);
+  const size_t first_new = graph.nodes().size();
+  GraphBuilder builder(&graph);
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs, meaning(builder, node));
+  KILN_RETURN_IF_ERROR(builder.status());
+  if (outputs.size() != node.outputs.size()) {
+    return absl::InternalError(absl::StrCat("decomposition gives ", outputs.size(),
+                                            " outputs, the node has ", node.outputs.size(),
+                                            "; mend the op record"));
+  }
+  for (size_t i = first_new; i < graph.nodes().size(); ++i) {
+    const NodeId added{static_cast<int32_t>(i)};
+    graph.SetNodeName(added, absl::StrCat(node.name, "/", graph.node(added).op->name));
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) graph.ReplaceUses(node.outputs[k], outputs[k]);
+  return absl::OkStatus();
 }
 
 bool Is(const Node& node, absl::string_view op) { return node.op->name == op; }

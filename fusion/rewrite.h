@@ -5,11 +5,14 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "fusion/pass.h"
 #include "graph/graph.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 
@@ -21,6 +24,12 @@ using Rule = Found (*)(Graph& graph, const Node& node, const PassContext& contex
 // Applies the first rule that fits each node, again until none fits, and drops what is dead then.
 // What has another type or shape than the node's output is not taken. Returns whether any was.
 absl::StatusOr<bool> Rewrite(Graph& graph, std::span<const Rule> rules, const PassContext& context);
+
+// Puts what `meaning` makes of a node into its place; the node is dead then. An error of `meaning`
+// leaves the node, and maybe nodes that nobody uses.
+absl::Status Expand(Graph& graph, NodeId id,
+                    absl::StatusOr<std::vector<ValueId>> (*meaning)(GraphBuilder& b,
+                                                                    const Node& node));
 
 // ---- For rules.
 bool Is(const Node& node, absl::string_view op);

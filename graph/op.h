@@ -214,6 +214,9 @@ struct OpDef {
                                     int output) = nullptr;  // kIndex
   absl::StatusOr<std::vector<ValueId>> (*decompose)(GraphBuilder& b,
                                                     const Node& node) = nullptr;  // kComposite
+  // kLibrary: what it means in scalar, reduce and index nodes, for devices without a library
+  // (fusion/expand_library.cc). kUnimplemented: nothing, for this node. Null: nothing.
+  absl::StatusOr<std::vector<ValueId>> (*by_kernels)(GraphBuilder& b, const Node& node) = nullptr;
   // Reference loops in float64 for kLibrary and kHost: dense inputs (floats widened to f64,
   // integers to i64) to outputs.
   absl::Status (*reference)(const Node& node, std::span<const Tensor> inputs,

@@ -39,6 +39,7 @@ struct DeviceModel {
   std::span<const Template* const> (*templates)();
   GroupCaps caps;
   ActivationLayout layout;
+  bool library;  // has library operators; else they become kernels, or run on the host
   // What an extent that nobody knows is taken to be, in turn, when schedules are priced.
   std::span<const int64_t> open_extents;
   // Of a verified kernel that the schedule suits; one extent per dim. Pure and thread-safe.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
+#include "graph/ops/by_kernels.h"
 #include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/window.h"
@@ -348,6 +349,7 @@ constexpr OpDef kConvOps[] = {
      .max_inputs = 3,
      .attrs = kConvAttrs,
      .infer = InferConv,
+     .by_kernels = ConvByKernels,
      .reference = ReferenceConv,
      .onnx = {{"Conv"}},
      .test = {-2, 2},
@@ -360,6 +362,7 @@ constexpr OpDef kConvOps[] = {
      .max_inputs = 4,
      .attrs = kConvAttrs,
      .infer = InferConvInteger,
+     .by_kernels = ConvIntegerByKernels,
      .reference = ReferenceConvInteger,
      .onnx = {{"ConvInteger", 10}},
      .witness = "onnx node tests: convinteger"},
@@ -382,6 +385,7 @@ constexpr OpDef kConvOps[] = {
      .max_inputs = 3,
      .attrs = kConvTransposeAttrs,
      .infer = InferConvTranspose,
+     .by_kernels = ConvTransposeByKernels,
      .reference = ReferenceConvTranspose,
      .onnx = {{"ConvTranspose"}},
      .test = {-2, 2},

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
+#include "graph/ops/by_kernels.h"
 #include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
 #include "kiln/graph.h"
@@ -198,6 +199,7 @@ constexpr OpDef kMatmulOps[] = {
      .max_inputs = 2,
      .attrs = kMatmulAttrs,
      .infer = InferMatmul,
+     .by_kernels = MatmulByKernels,
      .reference = ReferenceMatmul,
      .onnx = {{"MatMul"}},
      .test = {-2, 2},
@@ -209,6 +211,7 @@ constexpr OpDef kMatmulOps[] = {
      .min_inputs = 2,
      .max_inputs = 4,
      .infer = InferMatmulInteger,
+     .by_kernels = MatmulIntegerByKernels,
      .reference = ReferenceMatmulInteger,
      .onnx = {{"MatMulInteger", 10}},
      .witness = "onnx node tests: matmulinteger, qlinearmatmul"},

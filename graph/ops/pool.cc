@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/infer.h"
+#include "graph/ops/by_kernels.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/window.h"
 
@@ -68,19 +69,6 @@ absl::Status ReferenceMaxPool(const Node& node, std::span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
-// Taps of the window that lie in the padded input, which is what divides the sum when padding
-// counts.
-int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in,
-                   const std::vector<int64_t>& at) {
-  int64_t taps = 1;
-  for (size_t i = 0; i < w.rank(); ++i) {
-    const int64_t places = in[i] + w.before[i] + w.after[i] - at[i] * w.stride[i];
-    const int64_t inside = places <= 0 ? 0 : (places - 1) / w.dilation[i] + 1;
-    taps *= std::min(inside, w.kernel[i]);
-  }
-  return taps;
-}
-
 absl::Status ReferenceAveragePool(const Node& node, std::span<const Tensor> inputs,
                                   std::span<Tensor> outputs) {
   KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(node, IntsAttr(node, "kernel")));
@@ -115,6 +103,7 @@ constexpr OpDef kPoolOps[] = {
      .kind = OpKind::kLibrary,
      .attrs = std::span(kAttrs).first(5),
      .infer = InferPool,
+     .by_kernels = MaxPoolByKernels,
      .reference = ReferenceMaxPool,
      .onnx = {{"MaxPool"}},
      .witness = "onnx node tests: maxpool"},
@@ -123,6 +112,7 @@ constexpr OpDef kPoolOps[] = {
      .kind = OpKind::kLibrary,
      .attrs = kAttrs,
      .infer = InferPool,
+     .by_kernels = AveragePoolByKernels,
      .reference = ReferenceAveragePool,
      .onnx = {{"AveragePool"}},
      .witness = "onnx node tests: averagepool"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/ops/window.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace kiln::ops {
@@ -36,6 +38,17 @@ absl::StatusOr<Window> WindowOf(const Node& node, std::vector<int64_t> kernel) {
   w.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   w.after.assign(pads.begin() + static_cast<std::ptrdiff_t>(rank), pads.end());
   return w;
+}
+
+int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in,
+                   const std::vector<int64_t>& at) {
+  int64_t taps = 1;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    const int64_t places = in[i] + w.before[i] + w.after[i] - at[i] * w.stride[i];
+    const int64_t inside = places <= 0 ? 0 : (places - 1) / w.dilation[i] + 1;
+    taps *= std::min(inside, w.kernel[i]);
+  }
+  return taps;
 }
 
 bool Next(std::vector<int64_t>& at, const std::vector<int64_t>& extents) {

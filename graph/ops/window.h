@@ -40,6 +40,10 @@ void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vect
   visit(visit, 0, 0, 0);
 }
 
+// Taps of the window at output place `at` that lie in the padded input, which is what divides the
+// sum of a pool when padding counts.
+int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& at);
+
 // The next coordinate tuple below `extents`, row-major; false after the last.
 bool Next(std::vector<int64_t>& at, const std::vector<int64_t>& extents);
 

@@ -67,6 +67,7 @@ const DeviceModel kCpuModel = {
     .templates = Templates,
     .caps = {.buffers = kMaxBuffers, .compile_work = kMaxWork},
     .layout = ActivationLayout::kChannelsLast,
+    .library = true,
     .open_extents = kOpenExtents,
     .price = CpuPriceOf,
     .picture = CpuPicture,

@@ -58,6 +58,7 @@ const DeviceModel kCudaModel = {
     .templates = CudaTemplates,
     .caps = {.buffers = kMostBuffers, .compile_work = kMostOfWork},
     .layout = ActivationLayout::kChannelsFirst,
+    .library = false,
     .open_extents = kOpenOnGpu,
     .price = CudaPriceOf,
     .picture = CudaPicture,
