@@ -120,6 +120,12 @@ function(kiln_optimise_for_size target)
   set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # theirs are compiled for speed
 endfunction()
 
+# The same of some sources of a component, which are compiled alone then.
+function(kiln_optimise_sources_for_size)
+  set_source_files_properties(
+    ${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>" SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 function(kiln_bundle name)
   add_library(${name} INTERFACE)
   foreach(part IN LISTS ARGN)
