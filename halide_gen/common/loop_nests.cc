@@ -112,11 +112,16 @@ void SetValues(Func& func, const std::vector<Expr>& at, const std::vector<Expr>&
   }
 }
 
+Func DefineOutputs(const std::vector<size_t>& group, const std::vector<Var>& vars,
+                   const std::vector<Expr>& values) {
+  Func func("out" + std::to_string(group[0]));
+  SetValues(func, {vars.begin(), vars.end()}, values);
+  return func;
+}
+
 Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                    const std::vector<Var>& vars, const ExprEmitter& emitter, Scope& scope) {
-  Func func("out" + std::to_string(group[0]));
-  SetValues(func, {vars.begin(), vars.end()}, OutputValues(kernel, group, emitter, scope));
-  return func;
+  return DefineOutputs(group, vars, OutputValues(kernel, group, emitter, scope));
 }
 
 Func DefineOverDims(const Kernel& kernel, const Operands& operands,

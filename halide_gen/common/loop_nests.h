@@ -44,6 +44,8 @@ Scope RowScope(const Kernel& kernel, const Operands& operands, const Halide::Exp
 std::vector<std::vector<size_t>> GroupOutputs(const Kernel& kernel);
 
 // Defines a Func of the outputs `group` over `vars` (innermost first) from their values in `scope`.
+Halide::Func DefineOutputs(const std::vector<size_t>& group, const std::vector<Halide::Var>& vars,
+                           const std::vector<Halide::Expr>& values);
 Halide::Func DefineOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                            const std::vector<Halide::Var>& vars, const ExprEmitter& emitter,
                            Scope& scope);

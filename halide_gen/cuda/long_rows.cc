@@ -227,7 +227,7 @@ DeviceNest LongRowForm::RowsAsBlocks(const std::vector<size_t>& group) {
   const Var step("pstep_of_block");
   RDom steps(0, kStepsOfBlock, "pout");
   const Place place = PlaceOf(w_, steps.x, length_);
-  steps.where(GuardOfShuffled(place.inside));
+  steps.where(place.inside);
   Scope scope = ScopeAt(row_, place.at);
   nest.func = UndefinedOutputs(kernel_, group, {v_, t_, step, w_, row_});
   SetValues(nest.func, {v_, t_, steps.x, w_, row_}, OutputValues(kernel_, group, emitter, scope));

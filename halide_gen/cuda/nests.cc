@@ -29,6 +29,19 @@ void TellStride(DeviceNest& nest, size_t buffer, int axis, const Halide::Expr& s
 }
 
 // Whether the elements of a vector along the innermost dim lie side by side in `input`.
+std::vector<bool> StagesReadBy(const Kernel& kernel, const std::vector<size_t>& group) {
+  std::vector<bool> read(kernel.stages.size(), false);
+  const auto mark = [&](const ScalarExpr& expr) {
+    for (const ExprNode& node : expr.nodes())
+      if (node.op == ScalarOp::kRead && node.source == ReadSource::kStage)
+        read[static_cast<size_t>(node.ref)] = true;
+  };
+  for (const size_t output : group) mark(kernel.outputs[output].expr);
+  for (size_t i = read.size(); i-- > 0;)
+    if (read[i]) mark(kernel.stages[i].expr);
+  return read;
+}
+
 bool LiesAlong(const Kernel& kernel, const KernelInput& input) {
   return input.layout == Layout::kDense && !input.dims.empty() &&
          input.dims.back() == kernel.innermost();

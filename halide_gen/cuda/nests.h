@@ -46,6 +46,9 @@ std::vector<LaunchOperand> ResultsOf(const std::vector<size_t>& group);
 // Says what the stride of an axis of a buffer of the nest's func is: lowered code reads it.
 void TellStride(DeviceNest& nest, size_t buffer, int axis, const Halide::Expr& stride);
 
+// The stages that these outputs read, themselves or through others; by stage.
+std::vector<bool> StagesReadBy(const Kernel& kernel, const std::vector<size_t>& group);
+
 // Whether elements along the innermost dim lie side by side in `input`.
 bool LiesAlong(const Kernel& kernel, const KernelInput& input);
 // The condition that rows are whole vectors of so many elements, and that operands which lie along

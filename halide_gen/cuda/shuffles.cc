@@ -62,6 +62,13 @@ Expr GuardOfShuffled(const Expr& condition) {
                                       Halide::Internal::Call::Extern);
 }
 
+Expr UsesShuffled(const std::vector<Expr>& shuffled, Expr value) {
+  for (const Expr& used : shuffled)
+    value = Halide::Internal::Call::make(value.type(), Halide::Internal::Call::return_second,
+                                         {used, value}, Halide::Internal::Call::PureIntrinsic);
+  return value;
+}
+
 Expr FromAbove(const Expr& value, int distance, int width) {
   return ShuffleAny("down", value, distance, width);
 }

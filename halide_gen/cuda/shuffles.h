@@ -3,7 +3,7 @@
 //
 // Shuffles are plain calls with all 32 lanes as members: the threads of a warp must be together
 // where one stands, so nothing around it may branch; rows and elements beyond the last are clamped,
-// and only stores are predicated (GuardOfShuffled).
+// and only stores are predicated.
 #ifndef KILN_HALIDE_GEN_CUDA_SHUFFLES_H_
 #define KILN_HALIDE_GEN_CUDA_SHUFFLES_H_
 
@@ -29,10 +29,12 @@ struct LaneMap {
   }
 };
 
-// `condition` of an `if` around what reads values that were shuffled. Halide skips what is used
-// under a condition only, and would move the condition around the shuffles: not one that is a call
-// with effects, which this one is for Halide alone.
+// What Halide computes for uses under a condition only, it skips where the condition does not hold,
+// and so would threads skip a shuffle. What a nest makes of shuffled values is
+//   - guarded by conditions that Halide takes to have effects: those are not moved;
+//   - of their own use of all that was shuffled, whatever selects stand around other uses.
 Halide::Expr GuardOfShuffled(const Halide::Expr& condition);
+Halide::Expr UsesShuffled(const std::vector<Halide::Expr>& shuffled, Halide::Expr value);
 
 // Of the thread `distance` above the caller's in its `width` threads; what the last ones get is
 // their own.

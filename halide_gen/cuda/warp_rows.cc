@@ -58,6 +58,8 @@ class RowForm {
   void HoldStages(ExprEmitter& emitter);
   Func Reduced(size_t stage, const ExprEmitter& emitter);
   Func Accumulated(size_t stage, const Expr& first_step, const ExprEmitter& emitter);
+  std::vector<Expr> ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
+                             Scope& scope) const;
   void Vectors(Func& func, bool update) const;
   void ScheduleHeld(Func& out, const Var& at);
 
@@ -70,6 +72,7 @@ class RowForm {
   const Var v_{"plane"}, t_{"pthread"}, j_{"pstep"}, row_{"prow"}, block_{"pblock"};
   std::deque<Held> held_;
   std::vector<std::pair<const ScalarExpr*, Func>> kept_;  // maps in registers
+  std::vector<std::pair<size_t, Func>> reduced_;          // stages whose lanes were shuffled
 };
 
 Scope RowForm::ScopeOfRow() const {
@@ -180,7 +183,8 @@ void RowForm::HoldStages(ExprEmitter& emitter) {
     const Stage& stage = kernel_.stages[i];
     const bool stored = std::count(rows_.stored.begin(), rows_.stored.end(), i) > 0;
     if (IsReduction(stage)) {
-      emitter.Store(static_cast<int32_t>(i), Reduced(i, emitter));
+      reduced_.emplace_back(i, Reduced(i, emitter));
+      emitter.Store(static_cast<int32_t>(i), reduced_.back().second);
     } else if (stored) {
       Scope scope = ScopeAt(j_, v_);
       Held& held = held_.emplace_back();
@@ -196,6 +200,16 @@ void RowForm::HoldStages(ExprEmitter& emitter) {
       emitter.Store(static_cast<int32_t>(i), held.func);
     }
   }
+}
+
+std::vector<Expr> RowForm::ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
+                                    Scope& scope) const {
+  std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope), shuffled;
+  const std::vector<bool> read = StagesReadBy(kernel_, group);
+  for (const auto& [stage, func] : reduced_)
+    if (read[stage]) shuffled.push_back(func(t_, row_));
+  values[0] = UsesShuffled(shuffled, values[0]);
+  return values;
 }
 
 // Each is computed by the thread that uses it. Without the bounds of 1 Halide takes its size to be
@@ -232,6 +246,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
   ExprEmitter emitter(kernel_, operands_);
   held_.clear();
   kept_.clear();
+  reduced_.clear();
   KeepInputs(emitter);
   HoldStages(emitter);
   nest.results = ResultsOf(group);
@@ -239,7 +254,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
   const int rows = static_cast<int>(rows_.rows);
   if (SpansOuter(kernel_, kernel_.outputs[group[0]].dims)) {  // the first thread of a row stores
     Scope scope = ScopeOfRow();
-    nest.func = DefineOutputs(kernel_, group, {t_, row_}, emitter, scope);
+    nest.func = DefineOutputs(group, {t_, row_}, ValuesOf(group, emitter, scope));
     const Var first("pfirst"), thread("pthread_of_row");
     SetExtents(nest.func, {1, count_});
     for (Halide::OutputImageParam buffer : nest.func.output_buffers()) {
@@ -259,7 +274,7 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
                                          : Element(steps.x, v_) < length_));
     Scope scope = ScopeAt(steps.x, v_);
     nest.func = UndefinedOutputs(kernel_, group, {v_, t_, j_, row_});
-    SetValues(nest.func, {v_, t_, steps.x, row_}, OutputValues(kernel_, group, emitter, scope));
+    SetValues(nest.func, {v_, t_, steps.x, row_}, ValuesOf(group, emitter, scope));
     SetExtents(nest.func, {map_.each(), map_.threads, Steps(), count_});
     const std::vector<Halide::OutputImageParam> buffers = nest.func.output_buffers();
     for (size_t k = 0; k < buffers.size(); ++k) {
