@@ -18,6 +18,7 @@
 #include "exec/support/non_temporal.h"
 #include "exec/support/subdomains.h"
 #include "exec/vm/vm.h"
+#include "kernel/operands.h"
 
 namespace kiln {
 namespace {
@@ -72,7 +73,8 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
   const bool on_device = !RuntimeOf(thunk.device).host_memory;
   if (launch.large && on_device)
     return absl::UnimplementedError("has more elements than a launch on a device counts");
-  if (handle == nullptr || launch.large || AnyEmpty(operands.inputs)) {
+  const bool nothing = on_device && ReducesNothing(kernel, operands.dims);
+  if (handle == nullptr || launch.large || nothing || AnyEmpty(operands.inputs)) {
     KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, thunk.device, launch.large ? &RunLargeVm : nullptr));
   }
   if (!RuntimeOf(handle->Get()->device).host_memory != on_device)

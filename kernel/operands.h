@@ -4,6 +4,7 @@
 #define KILN_KERNEL_OPERANDS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernel/kernel.h"
@@ -15,6 +16,9 @@ const std::vector<int32_t>& OperandDims(const Kernel& kernel, const ExprNode& no
 
 // All expressions of the kernel: stages first, then outputs.
 std::vector<const ScalarExpr*> Expressions(const Kernel& kernel);
+
+// Whether a reduction of the kernel has no elements at these extents, one for each dim.
+bool ReducesNothing(const Kernel& kernel, std::span<const int64_t> extents);
 
 }  // namespace kiln
 

@@ -24,6 +24,7 @@
 #include "exec/vm/vm.h"
 #include "kernel/abi.h"
 #include "kernel/naive.h"
+#include "kernel/operands.h"
 #include "kernel/text.h"
 #include "persistent_cache/key.h"
 
@@ -482,6 +483,11 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   Validation validation;
   validation.of_example = probes.empty();
   if (probes.empty()) probes.swap(unsaid);
+  if (!RuntimeOf(request.device).host_memory) {  // these launches go to the VM (exec/kernel_form.h)
+    const auto nothing = [&](const Probe& probe) { return ReducesNothing(*kernel, probe.extents); };
+    std::erase_if(probes, nothing);
+    std::erase_if(unsaid, nothing);
+  }
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
   DeviceProbes device(ArgumentCounts::Of(*kernel));

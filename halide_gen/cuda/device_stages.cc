@@ -42,7 +42,6 @@ struct Level {
   bool pieces = false;  // they are those of the level before
   std::string length;   // how many, as in a recipe
   int number = 0;       // levels of the dim before it
-  bool last = false;    // of the stage
 };
 
 int BlockOf(const Level& level) {
@@ -87,7 +86,6 @@ class StageNests {
                 const Expr& length);
   void AddOuter(DeviceNest& nest, const ExprEmitter& emitter, const Level& level,
                 const Expr& length);
-  Expr Finished(const DeviceNest& nest, const Level& level, const Expr& value) const;
 
   const Kernel& kernel_;
   const DeviceStages& stages_;
@@ -184,7 +182,6 @@ void StageNests::Reduce(size_t i) {
       level.number = static_cast<int>(k);
       const std::string pieces =
           absl::StrCat("(/ (+ ", level.length, " ", block - 1, ") ", block, ")");
-      level.last = over.empty() && k + 1 == levels;
       const int32_t next = scratch_.Add(
           stage.type, absl::StrCat("(* ", ExtentText(level.left), " (max 1 ", pieces, "))"));
       AddLevel(level, ScratchOperand(next));
@@ -233,15 +230,6 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
 }
 
 // A reduction of nothing is +0 where it starts with -0.
-Expr StageNests::Finished(const DeviceNest& nest, const Level& level, const Expr& value) const {
-  const Stage& stage = kernel_.stages[level.stage];
-  if (!level.last) return value;
-  Expr nothing = Halide::Internal::const_false();
-  for (const int32_t over : stage.over)
-    nothing = nothing || nest.operands.extents[static_cast<size_t>(over)] == 0;
-  return Halide::select(nothing, ValueOfNothing(stage.op, stage.type), value);
-}
-
 // A warp for each result and block of 4096 elements.
 void StageNests::AddInner(DeviceNest& nest, const ExprEmitter& emitter, const Level& level,
                           const Expr& length) {
@@ -265,7 +253,7 @@ void StageNests::AddInner(DeviceNest& nest, const ExprEmitter& emitter, const Le
   for (int k = 0; k < kMap.each(); ++k) values.push_back(lanes(k, t, i));
   folded(t, i) = FoldLanes(stage.op, stage.type, kMap, std::move(values));
   nest.func = Func(absl::StrCat("inner", nests_.size()));
-  nest.func(t, i) = Finished(nest, level, folded(t, i));
+  nest.func(t, i) = folded(t, i);
   SetExtents(nest.func, {1, count});
   nest.func.output_buffer().dim(0).set_stride(0);
   nest.func.output_buffer().dim(1).set_stride(1);
@@ -303,7 +291,7 @@ void StageNests::AddOuter(DeviceNest& nest, const ExprEmitter& emitter, const Le
   of_piece(i, piece) = start;
   of_piece(i, piece) = Accumulate(stage.op, stage.type, of_piece(i, piece), of_run(i, piece, r.x));
   nest.func = Func(absl::StrCat("outer", nests_.size()));
-  nest.func(i, piece) = Finished(nest, level, of_piece(i, piece));
+  nest.func(i, piece) = of_piece(i, piece);
   SetExtents(nest.func, {results, pieces});
   TellStride(nest, 0, 1, results);
   ScheduleFlat(nest.func, {i, piece});

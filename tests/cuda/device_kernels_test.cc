@@ -47,6 +47,12 @@ constexpr char kSoftmax[] =
     "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
     "s2 : f32 [a]    = reduce add over b (s1[a, b])\n"
     "out  0 f32 [a, b] dense = div(s1[a, b], s2[a])\n";
+constexpr char kExponentials[] =
+    "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
+    "s0 : f32 [a]    = reduce max over b (in0[a, b])\n"
+    "s1 : f32 [a, b] = exp(sub(in0[a, b], s0[a]))\n"
+    "s2 : f32 [a]    = reduce add over b (s1[a, b])\n"
+    "out  0 f32 [a] dense = div(1, s2[a])\nout  1 f32 [a, b] dense = s1[a, b]\n";
 constexpr char kColumns[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
     "s0 : f32 [b] = reduce max over a (in0[a, b])\nout  0 f32 [b] dense = s0[b]\n";
@@ -122,6 +128,7 @@ TEST_F(DeviceKernels, RowsInRegisters) {
                                                      {9, 64}, {17, 100}, {2, 128}};
   CheckAll(kRowSum, extents, {1 << 20, 128});
   CheckAll(kSoftmax, extents, {1 << 20, 128});
+  CheckAll(kExponentials, {{1, 16}, {3, 5}, {9, 64}}, {1 << 20, 64});
 }
 
 TEST_F(DeviceKernels, AllElements) {

@@ -55,9 +55,16 @@ class EmulatedModels : public testing::TestWithParam<int> {
     return options;
   }
 
-  void CheckColdAndWarm(const Graph& graph, const std::vector<Tensor>& inputs, int level) {
+  // With `on_device` the VM has the kernels of the device, as for products: on the CPU the library
+  // computes those.
+  void CheckColdAndWarm(const Graph& graph, const std::vector<Tensor>& inputs, int level,
+                        bool on_device = false) {
     CompileOptions vm = Options();
     vm.graph_opt_level = level;
+    if (on_device) {
+      vm.runtime = runtime_;
+      vm.target = Target::Parse("cuda-sm80");
+    }
     vm.compile_mode = CompileMode::kNever;
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, RunGraph(graph, inputs, vm));
     for (const bool warm : {false, true}) {
@@ -102,6 +109,30 @@ TEST_P(EmulatedModels, OfMovesGiveTheBitsOfTheCpu) {
     SCOPED_TRACE(absl::StrCat("moves ", seed, "\n", Print(moves->graph)));
     CheckColdAndWarm(moves->graph, moves->inputs, 3);
   }
+}
+
+// Library operators as kernels, one that has none between kernels, and reductions of nothing of an
+// input that is not empty.
+TEST_P(EmulatedModels, OfLibraryOperatorsGiveTheBitsOfTheirKernels) {
+  const Graph network = *ParseGraph(
+      "graph g\ninput x : f32 [n, 4, 9, 8]\ninput w : f32 [6, 2, 3, 3]\ninput v : f32 [60, 7]\n"
+      "c = conv(x, w) {group = 2, pads = [1, 1, 1, 1], strides = [2, 1]}\nr = relu(c)\n"
+      "p = max_pool(r) {kernel = [2, 3], strides = [2, 3]}\nf = flatten(p) {axis = 1}\n"
+      "q = slice(v) {starts = [0], ends = [24], axes = [0]}\nm = matmul(f, q)\n"
+      "s = softmax(m) {axis = 1}\nt, i = top_k(s) {k = 3}\ny = neg(t)\noutput y\noutput i\n");
+  const Graph nothing = *ParseGraph(
+      "graph g\ninput x : f32 [4, m]\nt = slice(x) {starts = [2], ends = [9999], axes = [1]}\n"
+      "s = reduce_sum(t) {axes = [1], keepdims = 0}\ny = mul(s, s)\nz = neg(s)\noutput y\n"
+      "output z\n");
+  const auto tensor = [](std::vector<int64_t> shape) {
+    Tensor made = Tensor::Allocate(DType::kF32, std::move(shape));
+    for (int64_t i = 0; i < made.num_elements(); ++i)
+      static_cast<float*>(made.data())[i] = static_cast<float>(i * 37 % 89) * 0.03F - 1;
+    return made;
+  };
+  const int64_t n = 1 + GetParam();
+  CheckColdAndWarm(network, {tensor({n, 4, 9, 8}), tensor({6, 2, 3, 3}), tensor({60, 7})}, 3, true);
+  CheckColdAndWarm(nothing, {tensor({4, 2 + 3 * GetParam()})}, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedModels, testing::Range(0, 2));
