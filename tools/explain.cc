@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln explain: for every edge between two nodes, why they run in one kernel or why not, with the
-// bytes that pass; for every group, the bytes that it walks and the time that it takes.
+// bytes that pass; for every group, the bytes that it walks and the time that it takes; for a
+// device with memory of its own, what is copied.
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
+#include "tools/explain_copies.h"
 #include "tools/explain_library.h"
 #include "tools/explain_plan.h"
 #include "tools/explain_schedule.h"
@@ -38,7 +40,8 @@ std::string Label(const Graph& graph, NodeId id) {
 
 // What is told of all parts of a model.
 struct Report {
-  nlohmann::json edges = nlohmann::json::array(), groups = nlohmann::json::array();
+  nlohmann::json edges = nlohmann::json::array(), groups = nlohmann::json::array(),
+                 copies = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"from", "to", "bytes", "decision"}};
   size_t all_edges = 0;
   int fused = 0;
@@ -107,6 +110,31 @@ void AddEdges(const Compiled& compiled, const std::string& node, Report& report)
                             {"reason", edge.reason},
                             {"bytes", edge.bytes}});
   }
+}
+
+// "1.5 KiB", or the formula.
+std::string BytesOf(const DeviceCopy& copy) {
+  const absl::StatusOr<Dim> bytes = Dim::Parse(copy.bytes);
+  const std::optional<int64_t> known = bytes.ok() ? bytes->constant() : std::nullopt;
+  return known ? Bytes(*known) : copy.bytes;
+}
+
+// What goes between the host and a device with memory of its own.
+void AddCopies(const Compiled& compiled, bool print, Report& report) {
+  const std::vector<DeviceCopy> copies = CopiesOf(compiled.variant.program);
+  std::vector<std::vector<std::string>> rows = {{"copied", "to", "bytes", "for", "why"}};
+  for (const DeviceCopy& copy : copies) {
+    const char* const to = copy.to_device ? "device" : "host";
+    const std::string reader = copy.reader.empty() ? "the caller" : copy.reader;
+    rows.push_back({copy.value, to, BytesOf(copy), reader, copy.why});
+    report.copies.push_back({{"value", copy.value},
+                             {"to", to},
+                             {"bytes", copy.bytes},
+                             {"for", reader},
+                             {"why", copy.why}});
+  }
+  if (print && !copies.empty())
+    std::cout << Table(rows) << copies.size() << " copies in each run\n\n";
 }
 
 struct NamedEdge {
@@ -200,6 +228,7 @@ int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags)
     if (print && parts.size() > 1) std::cout << part.compiled.graph.name << "\n";
     AddEdges(part.compiled, flags.node, report);
     AddGroups(part, print, report);
+    AddCopies(part.compiled, print, report);
   }
   if (!flags.node.empty() && report.edges.empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -218,6 +247,7 @@ int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags)
              {"groups", report.groups.size()},
              {"kernels", report.kernels},
              {"fused", report.fused},
+             {"copies", report.copies},
              {"traffic",
               {{"groups", report.groups},
                {"launches", sums.launches},

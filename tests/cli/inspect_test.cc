@@ -115,6 +115,27 @@ TEST_F(InspectTest, ExplainGivesAReasonForEveryEdge) {
   EXPECT_EQ(Kiln({"explain", model, "--node", "nobody"}).exit, 2);
 }
 
+TEST_F(InspectTest, ExplainListsCopiesBetweenHostAndDevice) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [n, 4]\ny = exp(x)\nt, i = top_k(y) {k "
+                                  "= 2}\nz = neg(t)\noutput z\n");
+  const auto copies = [&](const std::string& device) {
+    std::string told;
+    const auto results =
+        nlohmann::json::parse(Kiln({"explain", model, "--json", "--device", device}).out);
+    for (const auto& copy : results["results"]["copies"])
+      told += copy["value"].get<std::string>() + " to " + copy["to"].get<std::string>() + " for " +
+              copy["for"].get<std::string>() + ": " + copy["why"].get<std::string>() + "\n";
+    return told;
+  };
+  EXPECT_EQ(copies("cuda-emulated"),
+            "x to device for y: a kernel of the device\n"
+            "y to host for t: the device has no top_k; the library's runs\n"
+            "t to device for z: a kernel of the device\n"
+            "z to host for the caller: the caller's memory is the host's\n");
+  EXPECT_EQ(copies("cpu"), "");
+}
+
 TEST_F(InspectTest, ExplainSaysHowKernelsOfMoreElementsThan32BitsRun) {
   const auto large = [&](const std::string& text) {
     const auto results =
