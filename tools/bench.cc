@@ -21,6 +21,7 @@
 #include "compiler/model_source.h"
 #include "exec/package/package.h"
 #include "exec/plan_info.h"
+#include "exec/runtime_state.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench_profile.h"
@@ -63,15 +64,19 @@ double MsSince(Clock::time_point start) {
 class BenchModel {
  public:
   explicit BenchModel(Graph graph) : graph_(std::move(graph)) {}
-  explicit BenchModel(std::shared_ptr<Package> package)
-      : graph_(GraphOfPorts(package->inputs())), package_(std::move(package)) {}
+  // Of a package that was opened for the device of `runtime`.
+  BenchModel(std::shared_ptr<Package> package, std::shared_ptr<Runtime> runtime)
+      : graph_(GraphOfPorts(package->inputs())),
+        package_(std::move(package)),
+        runtime_(std::move(runtime)) {}
 
   // Of a package its inputs alone.
   const Graph& graph() const { return graph_; }
   bool is_package() const { return package_ != nullptr; }
   absl::StatusOr<Model> Make(const CompileOptions& options) const {
     if (package_ == nullptr) return Compile(graph_, options);
-    const RunOptions& run = options;
+    RunOptions run = options;
+    run.runtime = runtime_;
     return Model::Create(package_, run);
   }
   std::string NameOf(const CommonOptions& setting) const {
@@ -84,6 +89,7 @@ class BenchModel {
  private:
   Graph graph_;
   std::shared_ptr<Package> package_;  // null: it is a graph
+  std::shared_ptr<Runtime> runtime_;
 };
 
 // One setting under measurement.
@@ -367,18 +373,18 @@ int Bench(const BenchFlags& flags, const std::vector<CommonOptions>& settings, d
 
 // A package has its levels, and the code for them, already.
 int BenchPackage(const BenchFlags& flags, const std::vector<CommonOptions>& settings,
-                 double budget) {
+                 const CompileOptions& options, double budget) {
   if (!flags.compare.empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
                     "--compare: \"", flags.model,
                     "\" is a package, which was compiled at one level; give the model")),
                 kExitUsage);
   }
-  absl::StatusOr<std::shared_ptr<Package>> package =
-      Package::Open(PackageSource::File(flags.model), {});
+  absl::StatusOr<std::shared_ptr<Package>> package = Package::Open(
+      PackageSource::File(flags.model), {}, /*validator=*/"", DeviceOf(options.runtime));
   if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
   TraceFile trace;
-  const BenchModel made(*std::move(package));
+  const BenchModel made(*std::move(package), options.runtime);
   const absl::StatusOr<std::vector<Tensor>> inputs =
       MakeInputs(made.graph(), flags.inputs, flags.common);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
@@ -406,7 +412,8 @@ int RunBench(const BenchFlags& flags) {
   }
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  if (absl::EndsWith(flags.model, ".kiln")) return BenchPackage(flags, *settings, *budget);
+  if (absl::EndsWith(flags.model, ".kiln"))
+    return BenchPackage(flags, *settings, *options, *budget);
   TraceFile trace;
   const absl::StatusOr<ModelSource> model =
       ModelSource::Read(flags.model, ImportOptionsOf(*options));

@@ -222,6 +222,29 @@ TEST_F(PackageTest, IsMeasuredAsAModelIs) {
   EXPECT_NE(refused.err.find("is a package"), std::string::npos) << refused.err;
 }
 
+// Where a device is named its code runs, else that of the CPU, whose library has the products.
+TEST_F(PackageTest, OfTwoDevicesRunsOnTheOneThatIsNamed) {
+  const std::string model = dir_.File("product.graph"), package = dir_.File("product.kiln");
+  std::ofstream(model) << "graph g\ninput x : f32 [5, 6]\ninput w : f32 [6, 7]\n"
+                          "m = matmul(x, w)\ny = tanh(m)\noutput y\n";
+  const ProcessResult made = Kiln({"compile", model, "--target", "cuda-sm80,x86-64-v3", "-o",
+                                   package, "-q", "--cache-dir", dir_.File("cache")});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  std::string printed;
+  for (const std::string device : {"cpu", "cuda-emulated"}) {
+    const ProcessResult measured =
+        Kiln({"bench", package, "-q", "--json", "--iters", "3", "--device", device});
+    ASSERT_EQ(measured.exit, 0) << measured.err;
+    const json launches = json::parse(measured.out)["results"]["launches"];
+    EXPECT_EQ(launches["library"], device == "cpu" ? 1 : 0) << device;
+    EXPECT_EQ(launches["kernel"], device == "cpu" ? 0 : 1) << device;
+    const ProcessResult ran = Kiln({"run", package, "-q", "--device", device});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    if (printed.empty()) printed = ran.out;
+    EXPECT_EQ(ran.out, printed);
+  }
+}
+
 TEST_F(PackageTest, SignaturesAreDemanded) {
   const std::string key = dir_.File("key.pem"), trust = dir_.File("trust");
   std::ofstream(key) << "-----BEGIN PRIVATE KEY-----\n"
