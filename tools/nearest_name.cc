@@ -41,7 +41,7 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : candidates) {
     if (std::max(name.size(), candidate.size()) > kLongest) continue;
     const size_t most = std::min(MostEdits(name, candidate), fewest - 1);
-    const auto [shorter, longer] = std::minmax(name.size(), candidate.size());
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
     if (longer - shorter > most) continue;
     const size_t edits = Edits(name, candidate);
     if (edits > most) continue;

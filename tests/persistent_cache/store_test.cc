@@ -198,9 +198,9 @@ TEST_F(StoreTest, SharedDirectoryIsLookedIntoLastAndNeverWritten) {
 }
 
 TEST_F(StoreTest, RemembersAFailureUntilItExpires) {
-  int64_t now = SystemNowNs();
+  std::atomic<int64_t> now = SystemNowNs();  // upkeep's thread reads it
   StoreOptions options;
-  options.now_ns = [&now] { return now; };
+  options.now_ns = [&now] { return now.load(); };
   auto store = Open(options);
   ASSERT_TRUE(store->PublishFailure(PreimageOf(1), "no such tile", {{"wall_ms", "7"}}).ok());
   const auto found = store->Lookup(PreimageOf(1));
