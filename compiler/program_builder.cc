@@ -51,7 +51,7 @@ class Builder {
         grouping_(grouping),
         options_(options),
         machine_(MachineOf(options)),
-        device_memory_(!RuntimeOf(machine_.target.device).host_memory),
+        device_memory_(!OnHost(machine_.target.device)),
         dump_(options.dump),
         moves_(graph, grouping) {}
 

@@ -64,7 +64,7 @@ Cut CutOf(const CheckedProgram& program, const CheckedThunk& thunk, const Operan
   Cut cut;
   cut.cut.assign(inputs + operands.outputs.size(), false);
   std::fill(cut.cut.begin() + static_cast<ptrdiff_t>(inputs), cut.cut.end(), true);
-  if (!RuntimeOf(thunk.device).host_memory) return cut;  // the caches are the host's
+  if (!OnHost(thunk.device)) return cut;  // the caches are the host's
   if (thunk.kind == CheckedThunk::Kind::kLibrary) MarkLibrary(thunk, operands, cut);
   if (thunk.kind == CheckedThunk::Kind::kKernel)
     MarkKernel(program.kernels[static_cast<size_t>(thunk.kernel)], operands, cut);

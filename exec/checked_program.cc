@@ -47,8 +47,6 @@ absl::StatusOr<Shape> CheckShape(const Strings& texts) {
   return CheckDims(texts);
 }
 
-bool OnHost(DeviceKind device) { return RuntimeOf(device).host_memory; }
-
 Dim PortBytes(DType type, const Shape& shape) {
   return Product(shape) * Dim(static_cast<int64_t>(SizeOf(type)));
 }

@@ -54,7 +54,7 @@ std::shared_ptr<const KernelFunction> CompiledFunction(LoadedKernel loaded, Devi
 absl::StatusOr<std::shared_ptr<const KernelFunction>> VmFunction(const Kernel& kernel,
                                                                  DeviceKind device, KernelFn run) {
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const VmKernel> vm, VmKernel::Compile(kernel));
-  if (RuntimeOf(device).host_memory) {
+  if (OnHost(device)) {
     const void* const self = vm.get();
     return std::make_shared<const KernelFunction>(KernelFunction{
         run != nullptr ? run : &RunVm, self, /*vm=*/true, std::move(vm), DefaultDevice()});

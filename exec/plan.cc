@@ -58,7 +58,7 @@ absl::Status CheckConstants(const PlanDraft& draft, library::Session& session, b
 absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
                              std::vector<std::shared_ptr<void>>& uploads) {
   const CheckedProgram& program = draft.program;
-  if (RuntimeOf(program.other).host_memory) return absl::OkStatus();
+  if (OnHost(program.other)) return absl::OkStatus();
   if (options.device == nullptr || options.device->device().target().device != program.other) {
     return absl::FailedPreconditionError(
         absl::StrCat("device \"", Name(program.other),

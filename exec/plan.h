@@ -66,7 +66,7 @@ class ExecutionPlan {
   bool made_layout() const { return placement_.memory.made; }
   int64_t arena_bytes() const { return placement_.memory.peak; }
   // Whether it has steps on a device, and its arena there.
-  bool uses_device() const { return !RuntimeOf(program_->other).host_memory; }
+  bool uses_device() const { return !OnHost(program_->other); }
   int64_t device_arena_bytes() const { return placement_.device_memory.peak; }
   // How much of the pool a run takes.
   Admission::Share share() const { return share_; }

@@ -28,7 +28,7 @@ class Sizer {
       const CheckedBuffer& buffer = draft_.program.buffers[b];
       PlacementProblem::Buffer sized;
       sized.device = buffer.device;
-      sized.on_device = !RuntimeOf(buffer.device).host_memory;
+      sized.on_device = !OnHost(buffer.device);
       bool absent = false;
       switch (buffer.kind) {
         case program::Buffer::INPUT:

@@ -70,14 +70,14 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
     launch.pieces = PlanPieces(kernel, operands.dims, shapes);
     launch.large = !launch.pieces.has_value();
   }
-  const bool on_device = !RuntimeOf(thunk.device).host_memory;
+  const bool on_device = !OnHost(thunk.device);
   if (launch.large && on_device)
     return absl::UnimplementedError("has more elements than a launch on a device counts");
   const bool nothing = on_device && ReducesNothing(kernel, operands.dims);
   if (handle == nullptr || launch.large || nothing || AnyEmpty(operands.inputs)) {
     KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, thunk.device, launch.large ? &RunLargeVm : nullptr));
   }
-  if (!RuntimeOf(handle->Get()->device).host_memory != on_device)
+  if (!OnHost(handle->Get()->device) != on_device)
     return Invalid("its code is not for the device that its operands are on");
   launch.exceeds_cache = ExceedsCache(shapes, kernel.inputs.size());
   launch.slot = SlotOf(draft, handle);

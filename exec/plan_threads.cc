@@ -45,7 +45,7 @@ PlanThreads::PlanThreads(const PlanDraft& draft, std::shared_ptr<library::Sessio
 double PlanThreads::Work(const PlanDraft& draft, size_t t) const {
   const CheckedThunk& thunk = draft.program.thunks[t];
   const Operands& operands = draft.operands[t];
-  if (!RuntimeOf(thunk.device).host_memory) return 0;
+  if (!OnHost(thunk.device)) return 0;
   double most = 0;
   for (const ResolvedRef& ref : operands.inputs)
     most = std::max(most, static_cast<double>(ref.elements));

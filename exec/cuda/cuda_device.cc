@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/cuda/cuda_device.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/child_process.h"
+#include "base/cuda_device.h"
 #include "base/status_macros.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
@@ -18,32 +22,19 @@ namespace {
 
 constexpr char kEmulated[] = "cuda-emulated";
 
-int SmOf(const Gpu& gpu) { return 10 * gpu.facts().major + gpu.facts().minor; }
-
-// The highest level that the device has.
-Target TargetOf(const Gpu& gpu) {
-  Target best{DeviceKind::kCuda, 0};
-  for (const TargetRow& row : AllTargets()) {
-    int sm = 0;
-    absl::string_view name = row.name;
-    if (row.target.device == DeviceKind::kCuda && absl::ConsumePrefix(&name, "cuda-sm") &&
-        absl::SimpleAtoi(name, &sm) && sm <= SmOf(gpu))
-      best = std::max(best, row.target, [](Target a, Target b) { return a.level < b.level; });
-  }
-  return best;
-}
+uint8_t LevelOf(const Gpu& gpu) { return CudaLevelOf(gpu.facts().major, gpu.facts().minor); }
 
 class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(std::shared_ptr<Gpu> gpu, std::string name)
-      : gpu_(std::move(gpu)), name_(std::move(name)), target_(TargetOf(*gpu_)) {}
+      : gpu_(std::move(gpu)), name_(std::move(name)), target_{DeviceKind::kCuda, LevelOf(*gpu_)} {}
 
   const std::string& name() const override { return name_; }
   const std::string& model() const override { return gpu_->facts().name; }
   Target target() const override { return target_; }
   bool Runs(absl::string_view isa) const override {
-    int sm = 0;
-    return absl::ConsumePrefix(&isa, "sm_") && absl::SimpleAtoi(isa, &sm) && sm <= SmOf(*gpu_);
+    const std::vector<std::string> features = CudaFeaturesOf(target_.level);
+    return std::count(features.begin(), features.end(), isa) > 0;
   }
 
   absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() override {

@@ -43,7 +43,7 @@ const packaged::Target* Choose(const packaged::Package& package, const ComputeDe
   int highest = -1;
   for (const packaged::Target& target : package.targets()) {
     const std::optional<Target> level = Target::Parse(target.name());
-    const bool on_device = level.has_value() && !RuntimeOf(level->device).host_memory;
+    const bool on_device = level.has_value() && !OnHost(level->device);
     if (on_device && on == nullptr) continue;
     const bool runs =
         level.has_value() && level->RunsOn(on_device ? on->target() : HostTarget(level->device));
@@ -61,7 +61,7 @@ const packaged::Target* Choose(const packaged::Package& package, const ComputeDe
 DeviceKind DeviceOfProgram(const program::Program& program) {
   for (const program::Buffer& buffer : program.buffers()) {
     const std::optional<DeviceKind> device = ParseDevice(buffer.device());
-    if (device && !RuntimeOf(*device).host_memory) return *device;
+    if (device && !OnHost(*device)) return *device;
   }
   return DefaultDevice();
 }

@@ -78,6 +78,8 @@ std::span<const DeviceRuntime* const> AllDeviceRuntimes();
 inline const DeviceRuntime& RuntimeOf(DeviceKind device) {
   return RowOf(AllDeviceRuntimes(), device);
 }
+// Whether its kernels work in memory of the host.
+inline bool OnHost(DeviceKind device) { return RuntimeOf(device).host_memory; }
 
 }  // namespace kiln
 

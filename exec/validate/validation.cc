@@ -454,7 +454,7 @@ ValidationRequest ValidationOf(const Entry& entry, const std::vector<int64_t>& e
   std::vector<int64_t> own = ParseClass(meta["example"]);
   if (own.empty()) own = example;
   const CodeImage image = code ? code->image : CodeImage();
-  const bool on_device = code && !code->device->host_memory && on != nullptr;
+  const bool on_device = code && !OnHost(code->device->device) && on != nullptr;
   return {std::string(image.code),
           FieldOf(*preimage, "kernel"),
           meta["launch"],
@@ -483,7 +483,7 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   Validation validation;
   validation.of_example = probes.empty();
   if (probes.empty()) probes.swap(unsaid);
-  if (!RuntimeOf(request.device).host_memory) {  // these launches go to the VM (exec/kernel_form.h)
+  if (!OnHost(request.device)) {  // these launches go to the VM (exec/kernel_form.h)
     const auto nothing = [&](const Probe& probe) { return ReducesNothing(*kernel, probe.extents); };
     std::erase_if(probes, nothing);
     std::erase_if(unsaid, nothing);
