@@ -170,7 +170,7 @@ void DescribeFor(const std::vector<int64_t>& at_most, Entry& entry) {
     if (section.tag != "meta") continue;
     std::map<std::string, std::string> meta = ParseMeta(section.bytes);
     // Built for a CPU that the builder is not.
-    if (meta["validation"].empty()) meta["unvalidated"] = std::string("1");
+    if (meta["validation"].empty()) meta["unvalidated"] = std::string("1");  // g++ 12 warns of "1"
     meta.erase("validation");
     meta.erase("example");
     meta["at_most"] = FormatClass(at_most);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/op.h"
+#include "graph/ops/nodes.h"
 #include "graph/ops/window.h"
 
 namespace kiln::ops {
@@ -16,11 +17,6 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 using Values = absl::StatusOr<Ids>;
-
-ValueId Cast(GraphBuilder& b, ValueId x, DType type) {
-  if (!b.status().ok() || b.type(x) == type) return x;
-  return b.Op("cast", {x}, {{"to", type}});
-}
 
 ValueId Reshape(GraphBuilder& b, ValueId x, Shape shape) {
   return b.Op("reshape", {x}, {{"shape", DimsValue(shape)}, {"allowzero", int64_t{1}}});
@@ -60,8 +56,8 @@ ValueId SwapLastAxes(GraphBuilder& b, ValueId x) {
 // or a column.
 ValueId Product(GraphBuilder& b, ValueId left, ValueId right, bool transposed, Shape shape) {
   const DType type = b.type(left), sums = ComputeType(type);
-  left = Cast(b, left, sums);
-  right = Cast(b, right, sums);
+  left = To(b, left, sums);
+  right = To(b, right, sums);
   if (Rank(b, left) == 1) left = Unsqueeze(b, left, 0);
   if (Rank(b, right) == 1) {
     right = Unsqueeze(b, right, 0);
@@ -74,7 +70,7 @@ ValueId Product(GraphBuilder& b, ValueId left, ValueId right, bool transposed, S
   const ValueId products = b.Op("mul", {left, right});
   if (!b.status().ok()) return {};
   const ValueId sum = Reduce(b, "reduce_sum", products, Rank(b, products) - (transposed ? 1 : 2));
-  return Reshape(b, Cast(b, sum, type), std::move(shape));
+  return Reshape(b, To(b, sum, type), std::move(shape));
 }
 
 // ---- Windows
@@ -118,15 +114,14 @@ struct Windows {
 
   int64_t offsets() const { return channels * Count(window.kernel); }
   int64_t places() const { return Count(out); }
-  // Of the axis, with the padding that is read.
-  int64_t Padded(size_t axis) const {
-    const int64_t last =
-        (out[axis] - 1) * window.stride[axis] + (window.kernel[axis] - 1) * window.dilation[axis];
-    return std::max(in[axis] + window.before[axis], last + 1);
-  }
+  // With the padding that is read.
   std::vector<int64_t> PaddedExtents() const {
     std::vector<int64_t> extents;
-    for (size_t axis = 0; axis < in.size(); ++axis) extents.push_back(Padded(axis));
+    for (size_t axis = 0; axis < in.size(); ++axis) {
+      const int64_t last =
+          (out[axis] - 1) * window.stride[axis] + (window.kernel[axis] - 1) * window.dilation[axis];
+      extents.push_back(std::max(in[axis] + window.before[axis], last + 1));
+    }
     return extents;
   }
 };
@@ -187,11 +182,10 @@ ValueId UnderWindows(GraphBuilder& b, ValueId x, const Windows& w, double fill =
   const Shape shape = b.shape(x);
   const Dim groups = shape[1].FloorDiv(w.channels);
   const ValueId flat = Reshape(b, padded, {shape[0], groups, w.channels * Count(extents)});
-  const std::vector<int32_t> begins = Steps(w, false);
   const bool all = Count(w.window.kernel) == 1 && w.places() == Count(extents);
   if (all) return Reshape(b, flat, {shape[0], groups, w.channels, w.places()});
-  const ValueId index = b.Op(
-      "add", {Integers(b, Steps(w, true), {w.offsets(), 1}), Integers(b, begins, {1, w.places()})});
+  const ValueId index = b.Op("add", {Integers(b, Steps(w, true), {w.offsets(), 1}),
+                                     Integers(b, Steps(w, false), {1, w.places()})});
   return b.Op("gather", {flat, index}, {{"axis", int64_t{2}}});
 }
 
@@ -208,8 +202,8 @@ ValueId Convolve(GraphBuilder& b, ValueId x, ValueId w, const Windows& windows, 
   return Reshape(b, sum, shape);
 }
 
-// ---- conv_transpose: a convolution of the input with zeros between its elements, by the kernel
-// turned around.
+// ---- conv_transpose: a convolution of the input with zeros between its elements, by the
+// reversed kernel.
 int64_t Span(const Window& window, size_t axis) {
   return (window.kernel[axis] - 1) * window.dilation[axis];
 }
@@ -236,8 +230,7 @@ ValueId SpreadOut(GraphBuilder& b, ValueId image, const Windows& w) {
 }
 
 // w [C, M / group, ...] as [M, C / group, ...], backwards along its spatial axes.
-ValueId TurnedAround(GraphBuilder& b, ValueId w, const std::vector<int64_t>& extents,
-                     int64_t group) {
+ValueId Reversed(GraphBuilder& b, ValueId w, const std::vector<int64_t>& extents, int64_t group) {
   const int64_t of_group = extents[0] / group, made = extents[1];
   const size_t rank = extents.size() - 2;
   std::vector<int64_t> axes, perm = {0, 2, 1};
@@ -255,20 +248,12 @@ ValueId TurnedAround(GraphBuilder& b, ValueId w, const std::vector<int64_t>& ext
       b, b.Op("transpose", {Reshape(b, backwards, grouped)}, {{"perm", std::move(perm)}}), shape);
 }
 
-// As [extent, 1, ...], to stand along axis 1 of an image.
-ValueId OverChannels(GraphBuilder& b, ValueId x, size_t spatial) {
-  if (!b.status().ok() || b.shape(x).empty()) return x;
-  Shape shape(spatial + 1, 1);
-  shape[0] = b.shape(x)[0];
-  return Reshape(b, x, shape);
-}
-
 Values Finished(GraphBuilder& b, const Node& node, ValueId sum, size_t spatial) {
   if (IsGiven(node, 2)) {
-    const ValueId bias = OverChannels(b, node.inputs[2], spatial);
-    sum = b.Op("add", {sum, Cast(b, bias, b.status().ok() ? b.type(sum) : DType::kF32)});
+    const ValueId bias = OverChannels(b, node.inputs[2], spatial + 2);
+    sum = b.Op("add", {sum, To(b, bias, b.status().ok() ? b.type(sum) : DType::kF32)});
   }
-  return One(b, Cast(b, sum, b.value(node.outputs[0]).type));
+  return One(b, To(b, sum, b.value(node.outputs[0]).type));
 }
 
 }  // namespace
@@ -283,9 +268,9 @@ Values MatmulByKernels(GraphBuilder& b, const Node& node) {
 Values MatmulIntegerByKernels(GraphBuilder& b, const Node& node) {
   ValueId centered[2];
   for (size_t k = 0; k < 2; ++k) {
-    centered[k] = Cast(b, node.inputs[k], DType::kI32);
+    centered[k] = To(b, node.inputs[k], DType::kI32);
     if (IsGiven(node, k + 2))
-      centered[k] = b.Op("sub", {centered[k], Cast(b, node.inputs[k + 2], DType::kI32)});
+      centered[k] = b.Op("sub", {centered[k], To(b, node.inputs[k + 2], DType::kI32)});
   }
   return One(b, Product(b, centered[0], centered[1], false, b.value(node.outputs[0]).shape));
 }
@@ -296,8 +281,7 @@ Values ConvByKernels(GraphBuilder& b, const Node& node) {
   KILN_ASSIGN_OR_RETURN(const Windows windows,
                         WindowsOf(b, node, x, {weight.begin() + 1, weight.end()}, weight[0]));
   const DType sums = ComputeType(b.type(x));
-  const ValueId sum =
-      Convolve(b, Cast(b, x, sums), Cast(b, w, sums), windows, IntAttr(node, "group"));
+  const ValueId sum = Convolve(b, To(b, x, sums), To(b, w, sums), windows, IntAttr(node, "group"));
   return Finished(b, node, sum, windows.in.size());
 }
 
@@ -307,15 +291,13 @@ Values ConvIntegerByKernels(GraphBuilder& b, const Node& node) {
   KILN_ASSIGN_OR_RETURN(const Windows windows,
                         WindowsOf(b, node, x, {weight.begin() + 1, weight.end()}, weight[0]));
   const auto centered = [&](ValueId bytes, size_t zero) {
-    const ValueId whole = Cast(b, bytes, DType::kI32);
+    const ValueId whole = To(b, bytes, DType::kI32);
     if (!IsGiven(node, zero)) return whole;
-    ValueId from = Cast(b, node.inputs[zero], DType::kI32);
+    ValueId from = To(b, node.inputs[zero], DType::kI32);
     if (zero == 2) {
       from = Reshape(b, from, {});
     } else if (b.status().ok() && !b.shape(from).empty()) {
-      Shape shape(weight.size() + 1, 1);
-      shape[0] = b.shape(from)[0];
-      from = Reshape(b, from, shape);
+      from = OverChannels(b, from, weight.size() + 2);
     }
     return b.Op("sub", {whole, from});
   };
@@ -336,8 +318,8 @@ Values ConvTransposeByKernels(GraphBuilder& b, const Node& node) {
     plain.in[axis] = plain.out[axis] + Span(plain.window, axis);
   KILN_RETURN_IF_ERROR(Fits(plain));
   const DType sums = ComputeType(b.type(x));
-  const ValueId image = SpreadOut(b, Cast(b, x, sums), of_node);
-  const ValueId weights = TurnedAround(b, Cast(b, w, sums), weight, group);
+  const ValueId image = SpreadOut(b, To(b, x, sums), of_node);
+  const ValueId weights = Reversed(b, To(b, w, sums), weight, group);
   return Finished(b, node, Convolve(b, image, weights, plain, group), plain.in.size());
 }
 
@@ -364,9 +346,9 @@ Values AveragePoolByKernels(GraphBuilder& b, const Node& node) {
     }
     taps.push_back(static_cast<int32_t>(count));
   } while (Next(at, windows.out));
-  const ValueId sum = Reduce(b, "reduce_sum", UnderWindows(b, Cast(b, x, sums), windows), 2);
-  const ValueId counts = Cast(b, Integers(b, taps, {windows.places()}), sums);
-  const ValueId mean = Cast(b, b.Op("div", {sum, counts}), type);
+  const ValueId sum = Reduce(b, "reduce_sum", UnderWindows(b, To(b, x, sums), windows), 2);
+  const ValueId counts = To(b, Integers(b, taps, {windows.places()}), sums);
+  const ValueId mean = To(b, b.Op("div", {sum, counts}), type);
   return One(b, Reshape(b, mean, b.value(node.outputs[0]).shape));
 }
 

@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
+#include "graph/ops/nodes.h"
 #include "graph/ops/ops.h"
 #include "kiln/graph.h"
 
@@ -11,11 +12,6 @@ namespace kiln::ops {
 namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
-
-ValueId To(GraphBuilder& b, ValueId x, DType type) {
-  if (!b.status().ok() || !x.valid() || b.value(x).type == type) return x;
-  return b.Op("cast", {x}, {{"to", type}});
-}
 
 // Carries out `formula` in the compute type of input 0 and gives the result in the type of input 0.
 template <typename Formula>
@@ -41,12 +37,6 @@ std::vector<int64_t> AxesFrom(int64_t first, size_t rank) {
   std::vector<int64_t> axes;
   for (int64_t axis = first; axis < static_cast<int64_t>(rank); ++axis) axes.push_back(axis);
   return axes;
-}
-
-// A vector over the channels, which are axis 1, as [C, 1, 1, ...].
-ValueId OverChannels(GraphBuilder& b, ValueId v, size_t rank) {
-  std::vector<int64_t> axes = AxesFrom(1, rank - 1);
-  return axes.empty() ? v : b.Op("unsqueeze", {v}, {{"axes", std::move(axes)}});
 }
 
 // x / y for y that many elements of x share: one division for each y, a product for each x.

@@ -229,7 +229,6 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
   return scratch_.Load(nest, level.from, RowMajor(nest.operands, dims, scope.coordinates));
 }
 
-// A reduction of nothing is +0 where it starts with -0.
 // A warp for each result and block of 4096 elements.
 void StageNests::AddInner(DeviceNest& nest, const ExprEmitter& emitter, const Level& level,
                           const Expr& length) {

@@ -28,7 +28,6 @@ void TellStride(DeviceNest& nest, size_t buffer, int axis, const Halide::Expr& s
   nest.strides[absl::StrCat(nest.func.name(), of, ".stride.", axis)] = stride;
 }
 
-// Whether the elements of a vector along the innermost dim lie side by side in `input`.
 std::vector<bool> StagesReadBy(const Kernel& kernel, const std::vector<size_t>& group) {
   std::vector<bool> read(kernel.stages.size(), false);
   const auto mark = [&](const ScalarExpr& expr) {
@@ -42,6 +41,7 @@ std::vector<bool> StagesReadBy(const Kernel& kernel, const std::vector<size_t>& 
   return read;
 }
 
+// Whether the elements of a vector along the innermost dim lie side by side in `input`.
 bool LiesAlong(const Kernel& kernel, const KernelInput& input) {
   return input.layout == Layout::kDense && !input.dims.empty() &&
          input.dims.back() == kernel.innermost();
