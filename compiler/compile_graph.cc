@@ -64,6 +64,7 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
   compiled.variant.program = std::move(built.program);
   SetExampleLaunches(compiled.variant.guards, compiled.variant.program);
   compiled.variant.constants = std::move(built.constants);
+  compiled.thunk_of = std::move(built.thunk_of);
   return compiled;
 }
 

@@ -20,6 +20,7 @@ struct Compiled {
   Graph graph;  // after passes
   Grouping grouping;
   Variant variant;  // without kernel handles
+  std::vector<int> thunk_of;  // by group: its thunk in the program's first region; -1: it has none
 };
 
 // The pure part of compilation: Graph -> passes -> groups -> kernels -> schedules -> Program. The

@@ -60,7 +60,12 @@ class Builder {
     out_.program.set_parallel_grain(machine_.parallel_grain);
     for (const ValueId id : graph_.inputs()) AddInput(id);
     ChooseOutputs();
-    for (const Group& group : grouping_.groups) KILN_RETURN_IF_ERROR(AddGroup(group));
+    for (const Group& group : grouping_.groups) {
+      const int before = region_->thunks_size();
+      KILN_RETURN_IF_ERROR(AddGroup(group));
+      const int last = region_->thunks_size() - 1;
+      out_.thunk_of.push_back(last < before ? -1 : last);
+    }
     for (size_t k = 0; k < graph_.outputs().size(); ++k) AddOutput(static_cast<int>(k));
     return std::move(out_);
   }

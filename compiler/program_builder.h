@@ -18,6 +18,7 @@ namespace kiln {
 struct BuiltProgram {
   program::Program program;
   std::vector<Tensor> constants;  // by Buffer::index
+  std::vector<int> thunk_of;  // by group: its last thunk, after copies of what it reads; -1: none
 };
 
 // Lowers the groups and chooses schedules as `options` say. Equal kernels are stored once. An

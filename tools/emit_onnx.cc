@@ -74,10 +74,10 @@ absl::Status EmitOnnx(const Compiled& compiled, const std::string& path) {
                          {"kiln.kind", Name(group.kind)},
                          {"kiln.nodes", absl::StrJoin(names, "\n")}};
     const program::Program& program = compiled.variant.program;
-    const program::Thunk& thunk = program.regions(0).thunks(static_cast<int>(i));
-    if (thunk.has_kernel())
-      function.metadata.emplace_back("kiln.kernel",
-                                     program.kernels(thunk.kernel().kernel()).text());
+    const int at = compiled.thunk_of[i];
+    if (at < 0 || !program.regions(0).thunks(at).has_kernel()) continue;
+    function.metadata.emplace_back(
+        "kiln.kernel", program.kernels(program.regions(0).thunks(at).kernel().kernel()).text());
   }
   return Write(compiled.graph, functions, path);
 }

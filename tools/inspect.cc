@@ -162,14 +162,14 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                 kExitUsage);
   }
   const program::Program& program = parts[part].variant.program;
-  const program::Thunk& thunk = program.regions(0).thunks(group);
-  if (!thunk.has_kernel()) {
+  const int at = parts[part].thunk_of[static_cast<size_t>(group)];
+  if (at < 0 || !program.regions(0).thunks(at).has_kernel()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
                     "--group ", flags.group, ": is no kernel but ",
                     Name(parts[part].grouping.groups[static_cast<size_t>(group)].kind))),
                 kExitUsage);
   }
-  const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
+  const program::KernelDef& def = program.kernels(program.regions(0).thunks(at).kernel().kernel());
   const absl::StatusOr<std::optional<std::vector<int64_t>>> extents =
       ExtentsOf(flags, parts[part], parts[part].grouping.groups[static_cast<size_t>(group)]);
   if (!extents.ok()) return Fail(extents.status(), kExitUsage);

@@ -213,6 +213,32 @@ TEST_F(InspectTest, TakesModelsWhoseStructureValuesDecide) {
   }
 }
 
+// Copies between host and device, and a concat of several parts, are thunks of their own.
+TEST_F(InspectTest, FindsTheKernelOfAGroup) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [8, 64]\ninput w : f32 [64, 64]\n"
+                                  "a = exp(x)\nm = matmul(a, w)\nn = matmul(m, w)\n"
+                                  "c = concat(m, n) {axis = 0}\ny = reduce_max(c) {axes = [0]}\n"
+                                  "z = tanh(x)\noutput c\noutput y\noutput z\n");
+  for (const char* device : {"cpu", "cuda-emulated"}) {
+    const auto groups = nlohmann::json::parse(
+        Kiln({"inspect", model, "--device", device, "--json"}).out)["results"]["groups"];
+    for (const auto& group : groups) {
+      const std::string number = std::to_string(group["group"].get<int>()),
+                        ops = group["ops"].dump();
+      const ProcessResult shown =
+          Kiln({"inspect", model, "--device", device, "--group", number, "--emit", "kernel"});
+      EXPECT_EQ(shown.exit, group["kind"] == "kernel" ? 0 : 2) << device << " " << group;
+      for (const char* op : {"exp", "tanh", "reduce max"})
+        EXPECT_EQ(
+            shown.out.find(op) != std::string::npos,
+            ops.find(op == std::string("reduce max") ? "reduce_max" : op) != std::string::npos)
+            << device << " " << group << "\n"
+            << shown.out;
+    }
+  }
+}
+
 TEST_F(InspectTest, ShowsModelsOfSeveralSegments) {
   const std::string model = Write("g.graph",
                                   "graph g\ninput x : f32 [n]\na = neg(x)\nb = exp(a)\n"
