@@ -19,7 +19,7 @@ namespace kiln {
 struct Compiled {
   Graph graph;  // after passes
   Grouping grouping;
-  Variant variant;  // without kernel handles
+  Variant variant;            // without kernel handles
   std::vector<int> thunk_of;  // by group: its thunk in the program's first region; -1: it has none
 };
 

@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;  // correctness: the widest access of a thread
-constexpr int64_t kLeastColumns = 8;  // speed
+constexpr int64_t kOfColumns = 16;    // compile time: the most columns / the fewest that are tried
 
 Decision Accepts(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
@@ -21,10 +21,20 @@ Decision Accepts(const Kernel& kernel) {
   return Decision::Yes();
 }
 
-std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass&, const Machine&) {
+// The threads that the innermost dim keeps busy, a power of two.
+int64_t MostColumns(const Kernel& kernel, const SizeClass& sizes, int64_t vector) {
+  const int64_t length = sizes.at_most[static_cast<size_t>(kernel.innermost())];
+  int64_t columns = 1;
+  while (columns < kBlockThreads && columns * vector < length) columns *= 2;
+  return columns;
+}
+
+std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, const Machine&) {
   std::vector<Schedule> candidates;
   for (int64_t vector = WidestVector(kernel); vector >= 1; vector /= 2) {
-    for (int64_t columns = kBlockThreads; columns >= kLeastColumns; columns /= 2) {
+    const int64_t most =
+        kernel.num_iterated() > 1 ? MostColumns(kernel, sizes, vector) : kBlockThreads;
+    for (int64_t columns = most; columns >= 1 && columns >= most / kOfColumns; columns /= 2) {
       Streaming streaming;
       streaming.vector = vector;
       streaming.columns = columns;

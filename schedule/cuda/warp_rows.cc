@@ -11,10 +11,10 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kMostSteps =
-    16;  // speed: registers, for 64 elements of a row in each thread of 16
-constexpr int64_t kRowsOfBlock = 8;  // speed: 128 threads, or 256
-constexpr int64_t kMostKept = 2;     // speed: registers, for operands that are kept whole
+constexpr int64_t kMostKept = 2;        // speed: operands that are kept whole
+constexpr int64_t kMostOfThread = 128;  // speed: registers, for elements of them
+constexpr int64_t kMostUnkept = 64;     // compile time: elements of a thread, if none is kept
+constexpr int64_t kRowsOfBlock = 8;     // speed: 128 threads, or 256
 
 Decision Accepts(const Kernel& kernel) {
   const Decision rows = AcceptsRows(kernel);
@@ -61,22 +61,23 @@ class Passes {
   std::vector<std::set<int>> of_stage_, of_input_;
 };
 
-// Maps of several passes that cost more than a register, then inputs that are still read again.
-void Keep(const Kernel& kernel, WarpRows& rows) {
+// Maps of several passes that cost more than a register, then inputs that are still read again: at
+// most `most`.
+void Keep(const Kernel& kernel, int64_t most, WarpRows& rows) {
   Passes passes(kernel);
   std::vector<bool> kept(kernel.stages.size(), false);
   passes.Count(kept);
   for (size_t i = kernel.stages.size(); i-- > 0;) {
     const Stage& stage = kernel.stages[i];
     if (IsReduction(stage) || !SpansAll(kernel, stage.dims) || passes.OfStage(i) < 2) continue;
-    if (std::count(kept.begin(), kept.end(), true) == kMostKept) break;
+    if (std::count(kept.begin(), kept.end(), true) == most) break;
     kept[i] = true;
     passes.Count(kept);
   }
   rows.stored = Members(kept);
   for (size_t k = 0; k < kernel.inputs.size(); ++k) {
     if (SpansAll(kernel, kernel.inputs[k].dims) && passes.OfInput(k) > 1 &&
-        static_cast<int64_t>(rows.stored.size() + rows.inputs.size()) < kMostKept)
+        static_cast<int64_t>(rows.stored.size() + rows.inputs.size()) < most)
       rows.inputs.push_back(static_cast<int64_t>(k));
   }
 }
@@ -91,9 +92,15 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, c
     rows.levels = length <= kReduceBlock ? 1 : 2;
     if (length <= kReduceBlock * kReduceBlock) candidates.emplace_back(kWarpRows, rows);
     rows.steps = 1;
-    while (rows.steps <= kMostSteps && kReduceLanes * rows.steps < length) rows.steps *= 2;
-    if (rows.steps > kMostSteps) continue;
-    Keep(kernel, rows);
+    const int64_t of_step = kReduceLanes / threads;
+    while (rows.steps * of_step <= kMostOfThread && kReduceLanes * rows.steps < length)
+      rows.steps *= 2;
+    const int64_t most = std::min(kMostKept, kMostOfThread / (rows.steps * of_step));
+    if (most == 0) continue;
+    Keep(kernel, most, rows);
+    const bool keeps = !rows.stored.empty() || !rows.inputs.empty();
+    if (!keeps && rows.steps * of_step > kMostUnkept) continue;
+    if (rows.steps * of_step > kMostUnkept) rows.rows = kBlockThreads / threads;
     candidates.emplace_back(kWarpRows, rows);
   }
   return candidates;

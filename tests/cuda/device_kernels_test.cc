@@ -131,6 +131,22 @@ TEST_F(DeviceKernels, RowsInRegisters) {
   CheckAll(kExponentials, {{1, 16}, {3, 5}, {9, 64}}, {1 << 20, 64});
 }
 
+// 128 elements in each thread of a warp.
+TEST_F(DeviceKernels, LongerRowsInRegisters) {
+  const Kernel kernel = *ParseKernel(kSoftmax);
+  const std::vector<Schedule> all = DeviceCandidates(kernel, {1 << 20, 4096});
+  const auto longest = std::find_if(all.begin(), all.end(), [](const Schedule& schedule) {
+    return schedule.Is(kWarpRows) && schedule.As<WarpRows>().steps == 64;
+  });
+  ASSERT_NE(longest, all.end());
+  DeviceKernelCheck check(gpu_, kernel, *longest);
+  ASSERT_EQ(check.error(), "");
+  for (const std::vector<int64_t>& at : {std::vector<int64_t>{5, 4096}, {3, 2050}, {1, 4095}}) {
+    EXPECT_EQ(check.Run(RunOf(kernel, at)), "");
+    EXPECT_EQ(check.Run(RunOf(kernel, at), /*shifted=*/~0U), "");
+  }
+}
+
 TEST_F(DeviceKernels, AllElements) {
   CheckAll(kWholeSum, {{1}, {1000}, {4100}, {12345}}, {1 << 15});
   CheckAll(kWholeSum, {{5}, {8192}}, {1 << 30});
