@@ -12,6 +12,7 @@
 #include "halide_gen/common/primitives.h"
 #include "halide_gen/cuda/nests.h"
 #include "halide_gen/cuda/scratch.h"
+#include "halide_gen/cuda/shuffles.h"
 #include "schedule/analysis.h"
 #include "schedule/reductions.h"
 
@@ -68,6 +69,8 @@ class ColumnForm {
   void Bind(DeviceNest& nest, const std::vector<int32_t>& stored, ExprEmitter& emitter) const;
   template <typename Element>
   Func Reduced(const Stage& stage, const std::string& name, const Expr& rows, Element&& element);
+  std::vector<Expr> ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
+                             Scope& scope) const;
   void Hold(const Func& func);
   void HoldStages(ExprEmitter& emitter);
   void Lanes(Func& func) const;
@@ -83,6 +86,7 @@ class ColumnForm {
   const Expr rows_, planes_, width_, vectors_;
   const Var v_{"plane"}, x_{"px"}, run_{"prun"}, plane_{"pplane"};
   std::deque<Held> held_;
+  std::vector<std::pair<size_t, Func>> of_stages_;  // what is held for each
 };
 
 // Of the element at a row of a plane, or of none; columns beyond the last read that again.
@@ -146,22 +150,35 @@ Func ColumnForm::Reduced(const Stage& stage, const std::string& name, const Expr
 }
 
 void ColumnForm::HoldStages(ExprEmitter& emitter) {
+  of_stages_.clear();
   for (size_t i = 0; i < kernel_.stages.size(); ++i) {
     const Stage& stage = kernel_.stages[i];
-    const auto number = static_cast<int32_t>(i);
     if (IsReduction(stage)) {
-      emitter.Store(number, Reduced(stage, std::to_string(i), rows_, [&](const Expr& row) {
-                      Scope scope = ScopeAt(plane_, row);
-                      return ToStorage(emitter.Value(stage.expr, scope), stage.type);
-                    }));
+      of_stages_.emplace_back(i, Reduced(stage, std::to_string(i), rows_, [&](const Expr& row) {
+                                Scope scope = ScopeAt(plane_, row);
+                                return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+                              }));
     } else if (stage.dims == FirstReduction(kernel_).dims) {
       Scope scope = ScopeAt(plane_, Expr());
       Held& held = held_.emplace_back();
       held.func = Func(absl::StrCat("column", i));
       held.func(v_, x_, plane_) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
-      emitter.Store(number, held.func);
+      of_stages_.emplace_back(i, held.func);
+    } else {
+      continue;
     }
+    emitter.Store(static_cast<int32_t>(i), of_stages_.back().second);
   }
+}
+
+std::vector<Expr> ColumnForm::ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
+                                       Scope& scope) const {
+  std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope), shared;
+  const std::vector<bool> read = StagesReadBy(kernel_, group);
+  for (const auto& [stage, func] : of_stages_)
+    if (read[stage]) shared.push_back(func(v_, x_, plane_));
+  values[0] = UsesShared(shared, values[0]);
+  return values;
 }
 
 // The loop over a thread's columns, and bounds: without them Halide takes sizes to be unknown.
@@ -239,11 +256,11 @@ DeviceNest ColumnForm::Outputs(const std::vector<size_t>& group,
   const Var row("prow");
   if (SpansAll(kernel_, kernel_.outputs[group[0]].dims)) {
     Scope scope = ScopeAt(plane_, row);
-    nest.func = DefineOutputs(kernel_, group, {v_, x_, row, plane_}, emitter, scope);
+    nest.func = DefineOutputs(group, {v_, x_, row, plane_}, ValuesOf(group, emitter, scope));
     SetDenseVectors(nest, {vector_, vectors_, rows_, planes_}, vector_);
   } else {
     Scope scope = ScopeAt(plane_, Expr());
-    nest.func = DefineOutputs(kernel_, group, {v_, x_, plane_}, emitter, scope);
+    nest.func = DefineOutputs(group, {v_, x_, plane_}, ValuesOf(group, emitter, scope));
     SetDenseVectors(nest, {vector_, vectors_, planes_}, vector_);
   }
   ScheduleColumns(nest, plane_, row);

@@ -60,6 +60,7 @@ class LongRowForm {
   struct Held {
     Func func, of_blocks, lanes;
     RDom steps;
+    size_t stage = 0;
   };
   // Where element `v` of a thread lies in step `step` of a block, and whether that is in the row;
   // if not, it is an element that is.
@@ -78,6 +79,8 @@ class LongRowForm {
                     const Expr& length, Held& held, Element&& element) const;
   Expr Folded(const Stage& stage, const Held& held, const std::vector<Var>& of) const;
   void HoldStages(ExprEmitter& emitter);
+  std::vector<Expr> ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
+                             Scope& scope) const;
   void ScheduleLanes(Held& held, Func& at) const;
   void ScheduleHeld(Func& out);
 
@@ -150,6 +153,7 @@ void LongRowForm::HoldStages(ExprEmitter& emitter) {
     const Stage& stage = kernel_.stages[i];
     if (!IsReduction(stage) && !SpansOuter(kernel_, stage.dims)) continue;
     Held& held = held_.emplace_back();
+    held.stage = i;
     held.func = Func(absl::StrCat("of_row", i));
     if (!IsReduction(stage)) {
       Scope scope = ScopeAt(row_, Expr());
@@ -171,6 +175,16 @@ void LongRowForm::HoldStages(ExprEmitter& emitter) {
     }
     emitter.Store(static_cast<int32_t>(i), held.func);
   }
+}
+
+std::vector<Expr> LongRowForm::ValuesOf(const std::vector<size_t>& group,
+                                        const ExprEmitter& emitter, Scope& scope) const {
+  std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope), shared;
+  const std::vector<bool> read = StagesReadBy(kernel_, group);
+  for (const Held& held : held_)
+    if (read[held.stage]) shared.push_back(held.func(0, row_));
+  values[0] = UsesShared(shared, values[0]);
+  return values;
 }
 
 void LongRowForm::ScheduleLanes(Held& held, Func& at) const {
@@ -214,7 +228,7 @@ DeviceNest LongRowForm::RowsAsBlocks(const std::vector<size_t>& group) {
   HoldStages(emitter);
   if (OverRows(group)) {
     Scope scope = ScopeAt(row_, Expr());
-    nest.func = DefineOutputs(kernel_, group, {u_, row_}, emitter, scope);
+    nest.func = DefineOutputs(group, {u_, row_}, ValuesOf(group, emitter, scope));
     SetExtents(nest.func, {1, count_});
     for (Halide::OutputImageParam buffer : nest.func.output_buffers()) {
       buffer.dim(0).set_stride(0);
@@ -230,7 +244,7 @@ DeviceNest LongRowForm::RowsAsBlocks(const std::vector<size_t>& group) {
   steps.where(place.inside);
   Scope scope = ScopeAt(row_, place.at);
   nest.func = UndefinedOutputs(kernel_, group, {v_, t_, step, w_, row_});
-  SetValues(nest.func, {v_, t_, steps.x, w_, row_}, OutputValues(kernel_, group, emitter, scope));
+  SetValues(nest.func, {v_, t_, steps.x, w_, row_}, ValuesOf(group, emitter, scope));
   SetExtents(nest.func,
              {map_.each(), map_.threads, kStepsOfBlock, static_cast<int>(rows_.blocks), count_});
   const std::vector<Halide::OutputImageParam> buffers = nest.func.output_buffers();

@@ -56,14 +56,14 @@ Expr ShuffleAny(const char* mode, const Expr& value, int by, int width) {
 
 }  // namespace
 
-Expr GuardOfShuffled(const Expr& condition) {
+Expr GuardOfShared(const Expr& condition) {
   return Halide::Internal::Call::make(Halide::Bool(), "llvm.expect.i1",
                                       {condition, Halide::Internal::const_true()},
                                       Halide::Internal::Call::Extern);
 }
 
-Expr UsesShuffled(const std::vector<Expr>& shuffled, Expr value) {
-  for (const Expr& used : shuffled)
+Expr UsesShared(const std::vector<Expr>& shared, Expr value) {
+  for (const Expr& used : shared)
     value = Halide::Internal::Call::make(value.type(), Halide::Internal::Call::return_second,
                                          {used, value}, Halide::Internal::Call::PureIntrinsic);
   return value;

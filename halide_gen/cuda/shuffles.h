@@ -29,12 +29,13 @@ struct LaneMap {
   }
 };
 
-// What Halide computes for uses under a condition only, it skips where the condition does not hold,
-// and so would threads skip a shuffle. What a nest makes of shuffled values is
+// What Halide computes for uses under a condition only, it skips where the condition does not hold:
+// so would threads skip a shuffle or a barrier, and a select would read shared memory that nobody
+// has written. What a nest makes of values that threads share is
 //   - guarded by conditions that Halide takes to have effects: those are not moved;
-//   - of their own use of all that was shuffled, whatever selects stand around other uses.
-Halide::Expr GuardOfShuffled(const Halide::Expr& condition);
-Halide::Expr UsesShuffled(const std::vector<Halide::Expr>& shuffled, Halide::Expr value);
+//   - of their own use of all that is shared, whatever selects stand around other uses.
+Halide::Expr GuardOfShared(const Halide::Expr& condition);
+Halide::Expr UsesShared(const std::vector<Halide::Expr>& shared, Halide::Expr value);
 
 // Of the thread `distance` above the caller's in its `width` threads; what the last ones get is
 // their own.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "halide_gen/common/loop_nests.h"
 #include "halide_gen/cuda/nests.h"
+#include "halide_gen/cuda/shuffles.h"
 
 namespace kiln {
 
@@ -85,7 +86,10 @@ DeviceNests BuildTiles(const Kernel& kernel, const Schedule& schedule) {
   std::vector<size_t> all;
   for (size_t k = 0; k < kernel.outputs.size(); ++k) all.push_back(k);
   Scope scope = scope_at(x, y);
-  Func& out = nest.func = DefineOutputs(kernel, all, {x, y, q, p}, emitter, scope);
+  std::vector<Expr> values = OutputValues(kernel, all, emitter, scope), shared;
+  for (const Func& copy : copies) shared.push_back(copy(x, y, q, p));
+  values[0] = UsesShared(shared, values[0]);
+  Func& out = nest.func = DefineOutputs(all, {x, y, q, p}, values);
   nest.results = ResultsOf(all);
   SetExtents(out, {width, height, between, before});
   for (size_t k = 0; k < all.size(); ++k) {

@@ -204,11 +204,11 @@ void RowForm::HoldStages(ExprEmitter& emitter) {
 
 std::vector<Expr> RowForm::ValuesOf(const std::vector<size_t>& group, const ExprEmitter& emitter,
                                     Scope& scope) const {
-  std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope), shuffled;
+  std::vector<Expr> values = OutputValues(kernel_, group, emitter, scope), shared;
   const std::vector<bool> read = StagesReadBy(kernel_, group);
   for (const auto& [stage, func] : reduced_)
-    if (read[stage]) shuffled.push_back(func(t_, row_));
-  values[0] = UsesShuffled(shuffled, values[0]);
+    if (read[stage]) shared.push_back(func(t_, row_));
+  values[0] = UsesShared(shared, values[0]);
   return values;
 }
 
@@ -270,8 +270,8 @@ DeviceNest RowForm::Outputs(const std::vector<size_t>& group) {
     ScheduleHeld(nest.func, thread);
   } else {
     RDom steps(0, Steps(), "pout");
-    steps.where(GuardOfShuffled(aligned_ ? steps.x * map_.threads + t_ < length_ / map_.each()
-                                         : Element(steps.x, v_) < length_));
+    steps.where(GuardOfShared(aligned_ ? steps.x * map_.threads + t_ < length_ / map_.each()
+                                       : Element(steps.x, v_) < length_));
     Scope scope = ScopeAt(steps.x, v_);
     nest.func = UndefinedOutputs(kernel_, group, {v_, t_, j_, row_});
     SetValues(nest.func, {v_, t_, steps.x, row_}, ValuesOf(group, emitter, scope));

@@ -259,6 +259,24 @@ TEST_F(DeviceKernels, LongRowsAreReadOnceForEachPass) {
   EXPECT_LE(softmax.load_sectors + softmax.store_sectors, 2 * kSectors * 2.02);
 }
 
+// What is made for a whole block is made, whether its only uses are chosen or not.
+TEST_F(DeviceKernels, WhatABlockSharesIsWritten) {
+  constexpr char kRows[] =
+      "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nin   1 f32 [a] dense\n"
+      "s0 : f32 [a] = reduce add over b (in0[a, b])\n"
+      "out  0 f32 [a, b] dense = select(lt(in1[a], 0), s0[a], in0[a, b])\n";
+  constexpr char kPlanes[] =
+      "kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] dense\nin   1 f32 [a] dense\n"
+      "s0 : f32 [a, c] = reduce add over b (in0[a, b, c])\n"
+      "out  0 f32 [a, b, c] dense = select(lt(in1[a], 0), s0[a, c], in0[a, b, c])\n";
+  constexpr char kTransposes[] =
+      "kernel v1 math 1\ndims a b c\nin   0 f32 [a, c, b] dense\nin   1 f32 [a] dense\n"
+      "out  0 f32 [a, b, c] dense = select(lt(in1[a], 0), in0[a, c, b], 1)\n";
+  CheckAll(kRows, {{9, 40}, {3, 5000}}, {1 << 20, 1 << 20}, 2);
+  CheckAll(kPlanes, {{9, 40, 8}, {3, 70, 33}}, {1 << 10, 128, 1 << 20}, 4);
+  CheckAll(kTransposes, {{9, 40, 8}, {3, 70, 33}}, {1 << 10, 1 << 10, 1 << 10}, 4);
+}
+
 TEST_F(DeviceKernels, CodeOfAnotherLaunchIsRefused) {
   const Kernel kernel = *ParseKernel(kRelu);
   DeviceKernelCheck check(gpu_, kernel, DeviceCandidates(kernel)[0]);
