@@ -29,6 +29,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class LaunchExpr {
   std::string ToString() const;
   // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
   absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
+  // Its value, if that is the same for all launches.
+  std::optional<int64_t> Constant() const;
 
  private:
   friend class LaunchExprParser;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "halide_gen/cuda/backend.h"
 
-#include <utility>
+#include <string>
 
-#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "halide_gen/cuda/assembler.h"
 #include "halide_gen/cuda/emit.h"
@@ -11,22 +10,25 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kDeviceSections[] = {"ptx", "launch", "cubin", "ptxas"};
+constexpr const char* kDeviceSections[] = {"ptx", "launch", "cubin", "ptxas", "sass"};
 constexpr const char* kDeviceFiles[] = {"ptx", "launch"};
 
 absl::Status CompileForDevice(const CompileJob& job, CodegenAnswer& answer) {
-  KILN_ASSIGN_OR_RETURN(const DeviceCode code, EmitDeviceCode(job.kernel, job.schedule));
+  KILN_ASSIGN_OR_RETURN(DeviceCode code, EmitDeviceCode(job.kernel, job.schedule));
   answer.isa = "sm_80";  // the target of the text
   Cubin cubin;
-  for (const absl::string_view name : job.sections) {
-    const bool assembled = name == "cubin" || name == "ptxas";
-    if (assembled && cubin.bytes.empty()) {
-      KILN_ASSIGN_OR_RETURN(cubin, Assemble(code.ptx, job.target, job.dir));
+  for (const std::string& name : job.request.sections) {
+    std::string& bytes = answer.sections.emplace_back(name, "").second;
+    if (name == "ptx" || name == "launch") {
+      bytes = name == "ptx" ? code.ptx : code.recipe.ToString();
+      continue;
     }
-    answer.sections.emplace_back(name, name == "ptx"      ? code.ptx
-                                       : name == "launch" ? code.recipe.ToString()
-                                       : name == "cubin"  ? cubin.bytes
-                                                          : cubin.figures);
+    if (cubin.bytes.empty()) {
+      KILN_ASSIGN_OR_RETURN(cubin, Assemble(code.ptx, job.target, job.request.assembler, job.dir));
+    }
+    bytes = name == "cubin" ? cubin.bytes : cubin.figures;
+    if (name != "sass") continue;
+    KILN_ASSIGN_OR_RETURN(bytes, Disassemble(cubin.bytes, job.request.disassembler, job.dir));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "compiler/assembler.h"
 #include "compiler/program_cache.h"
 
 namespace kiln {
@@ -56,6 +57,20 @@ TEST(KernelKey, ChangesWithEverythingThatIsInIt) {
   for (const KernelIdentity& other : {text, schedule, target, math})
     EXPECT_TRUE(keys.insert(KernelPreimage(other).Key()).second);
   EXPECT_EQ(KernelPreimage(base).Key(), KernelPreimage(KernelIdentity(base)).Key());
+}
+
+// Of code that an assembler goes on with; other code knows of none.
+TEST(KernelKey, NamesTheAssembler) {
+  const auto key = [](const char* target, const char* assembler) {
+    return KernelPreimage({"kernel v1 math 1\n", "streaming", *Target::Parse(target),
+                           MathMode::kStrict, assembler})
+        .Key();
+  };
+  EXPECT_NE(key("cuda-sm90", ""), key("cuda-sm90", "ptxas 13.0.88"));
+  EXPECT_NE(key("cuda-sm90", "ptxas 12.8.93"), key("cuda-sm90", "ptxas 13.0.88"));
+  EXPECT_EQ(key("x86-64-v3", ""), key("x86-64-v3", "ptxas 13.0.88"));
+  EXPECT_EQ(AssemblerOf(*Target::Parse("x86-64-v3")), "");
+  EXPECT_EQ(AssemblerOf(*Target::Parse("cuda-sm90")), HostAssembler().name);
 }
 
 }  // namespace
