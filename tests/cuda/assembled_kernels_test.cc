@@ -4,7 +4,6 @@
 // functions take of a multiprocessor, and how long it takes to make one. Each n-th of them
 // (KILN_DEVICE_KERNELS).
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -86,16 +85,6 @@ Occupancy OccupancyOf(const FunctionFigures& function, const Gpu& gpu) {
   return {blocks, blocks * threads / gpu.threads, least.second};
 }
 
-// Processor time of all children that have ended, in ms.
-double ChildrenMs() {
-  rusage used{};
-  getrusage(RUSAGE_CHILDREN, &used);
-  const auto ms = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) * 1e-3;
-  };
-  return ms(used.ru_utime) + ms(used.ru_stime);
-}
-
 std::string Quantiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return absl::StrCat("median ", static_cast<int>(values[values.size() / 2]), ", 90 % ",
@@ -130,7 +119,6 @@ class AssembledKernels : public testing::Test {
 
   void CheckKernel(const std::string& text, const std::string& schedule) {
     SCOPED_TRACE(absl::StrCat(target_.name(), " ", schedule, "\n", text));
-    const double before = ChildrenMs();
     const CodegenAnswer answer = Serve({.kernel = text,
                                         .schedule = schedule,
                                         .target = std::string(target_.name()),
@@ -145,8 +133,7 @@ class AssembledKernels : public testing::Test {
         ParseFigures(sections.at("ptxas"), sections.at("launch"));
     ASSERT_FALSE(functions.empty()) << sections.at("ptxas");
     for (const FunctionFigures& function : functions) CheckFunction(function, schedule, text);
-    wall_ms_.push_back(answer.wall_ms);
-    used_ms_.push_back(ChildrenMs() - before);
+    ms_.push_back(answer.wall_ms);
   }
 
   void CheckFunction(const FunctionFigures& function, const std::string& schedule,
@@ -154,9 +141,14 @@ class AssembledKernels : public testing::Test {
     EXPECT_EQ(absl::StrCat("cuda-", absl::StrReplaceAll(function.level, {{"_", ""}})),
               target_.name());
     EXPECT_GT(function.registers, 0);
-    EXPECT_EQ(function.spill_stores, 0) << function.name;
-    EXPECT_EQ(function.spill_loads, 0) << function.name;
-    EXPECT_EQ(function.local, 0) << function.name;
+    if (function.spill_stores + function.spill_loads + function.local > 0) {
+      ++spilled_;
+      std::cout << target_.name() << " " << schedule << " " << function.name
+                << " spills: " << function.registers << " registers, " << function.spill_stores
+                << " bytes stored, " << function.spill_loads << " loaded, " << function.local
+                << " local, blocks of " << function.threads.value_or(-1) << "\n"
+                << text;
+    }
     ASSERT_TRUE(function.threads.has_value()) << function.name;
     EXPECT_LE((function.registers + 7) / 8 * 8 * *function.threads, 65536) << function.name;
     most_registers_ = std::max(most_registers_, function.registers);
@@ -176,23 +168,23 @@ class AssembledKernels : public testing::Test {
   const std::vector<Graph> graphs_ = Graphs();
   const uint64_t each_ = FromEnvironment("KILN_DEVICE_KERNELS", 40);
   Target target_;
-  std::vector<double> wall_ms_, used_ms_;  // of PTX and cubin; of processor time
+  std::vector<double> ms_;  // for PTX and cubin
   int64_t most_registers_ = 0;
-  int functions_ = 0, few_ = 0;
+  int functions_ = 0, spilled_ = 0, few_ = 0;
 };
 
 TEST_F(AssembledKernels, TakeNoMoreThanAMultiprocessorHas) {
   for (const char* level : {"cuda-sm80", "cuda-sm90", "cuda-sm100", "cuda-sm120"}) {
     target_ = *Target::Parse(level);
-    wall_ms_.clear();
-    used_ms_.clear();
-    most_registers_ = functions_ = few_ = 0;
+    ms_.clear();
+    most_registers_ = functions_ = spilled_ = few_ = 0;
     CheckLevel();
-    ASSERT_FALSE(wall_ms_.empty());
-    std::cout << level << ": " << wall_ms_.size() << " kernels, " << functions_ << " functions, "
-              << few_ << " with few threads at once, at most " << most_registers_
-              << " registers\n  ms for PTX and cubin: " << Quantiles(wall_ms_)
-              << "; of processor time: " << Quantiles(used_ms_) << std::endl;
+    ASSERT_FALSE(ms_.empty());
+    std::cout << level << ": " << ms_.size() << " kernels, " << functions_ << " functions, "
+              << spilled_ << " spill, " << few_ << " with few threads at once, at most "
+              << most_registers_ << " registers; ms for PTX and cubin: " << Quantiles(ms_)
+              << std::endl;
+    EXPECT_EQ(spilled_, 0);
   }
 }
 

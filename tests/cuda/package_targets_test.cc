@@ -83,7 +83,7 @@ TEST_F(PackageTargets, EachDeviceRunsTheBestCode) {
   }
   EXPECT_THAT(listed, testing::UnorderedElementsAreArray(all));
   const Tensor x = FilledTensor(DType::kF32, {7, 300}, 0.25);
-  KILN_ASSERT_OK_AND_ASSIGN(const Model on_cpu, LoadPackage(Source(whole), {}, {}));
+  KILN_ASSERT_OK_AND_ASSIGN(Model on_cpu, LoadPackage(Source(whole), {}, {}));
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, on_cpu.Run({{"x", x}}));
   struct Case {
     int sm;
@@ -108,7 +108,7 @@ TEST_F(PackageTargets, EachDeviceRunsTheBestCode) {
     EXPECT_EQ(package->on_vm(), 0);
     RunOptions options;
     options.runtime = runtime;
-    KILN_ASSERT_OK_AND_ASSIGN(const Model model, LoadPackage(Source(one.package), options, {}));
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, LoadPackage(Source(one.package), options, {}));
     KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, model.Run({{"x", x}}));
     const Comparison comparison = CompareBits(got[0], want[0]);
     EXPECT_TRUE(comparison.ok) << comparison.what;
