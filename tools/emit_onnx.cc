@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "graph/onnx/export.h"
+#include "tools/group_kernel.h"
 
 namespace kiln {
 namespace {
@@ -74,10 +75,9 @@ absl::Status EmitOnnx(const Compiled& compiled, const std::string& path) {
                          {"kiln.kind", Name(group.kind)},
                          {"kiln.nodes", absl::StrJoin(names, "\n")}};
     const program::Program& program = compiled.variant.program;
-    const program::Thunk& thunk = program.regions(0).thunks(static_cast<int>(i));
-    if (thunk.has_kernel())
+    if (const program::Thunk* const thunk = KernelThunkOf(compiled, i); thunk != nullptr)
       function.metadata.emplace_back("kiln.kernel",
-                                     program.kernels(thunk.kernel().kernel()).text());
+                                     program.kernels(thunk->kernel().kernel()).text());
   }
   return Write(compiled.graph, functions, path);
 }

@@ -32,6 +32,7 @@
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
 #include "tools/flags.h"
+#include "tools/group_kernel.h"
 #include "tools/inputs.h"
 #include "tools/inspect_package.h"
 #include "tools/report.h"
@@ -162,14 +163,14 @@ int InspectGroup(const InspectFlags& flags, const CompileOptions& options,
                 kExitUsage);
   }
   const program::Program& program = parts[part].variant.program;
-  const program::Thunk& thunk = program.regions(0).thunks(group);
-  if (!thunk.has_kernel()) {
+  const program::Thunk* const thunk = KernelThunkOf(parts[part], static_cast<size_t>(group));
+  if (thunk == nullptr) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
                     "--group ", flags.group, ": is no kernel but ",
                     Name(parts[part].grouping.groups[static_cast<size_t>(group)].kind))),
                 kExitUsage);
   }
-  const program::KernelDef& def = program.kernels(thunk.kernel().kernel());
+  const program::KernelDef& def = program.kernels(thunk->kernel().kernel());
   const absl::StatusOr<std::optional<std::vector<int64_t>>> extents =
       ExtentsOf(flags, parts[part], parts[part].grouping.groups[static_cast<size_t>(group)]);
   if (!extents.ok()) return Fail(extents.status(), kExitUsage);
