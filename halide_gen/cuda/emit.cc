@@ -96,14 +96,18 @@ std::string Code(absl::string_view ptx) {
   return text;
 }
 
-// The text with the threads of a block of each function that always has as many: an assembler
-// then gives a thread as many registers as so many threads leave. It never learns of the most
-// threads that a block may have at all: for those it would spill.
+// Threads that have enough registers on a multiprocessor whatever an assembler gives them, which is
+// 255 at most.
+constexpr int64_t kThreadsWithAllRegisters = 256;  // correctness: more may not start
+
+// The text with the threads of a block of each function that always has as many, where that bounds
+// their registers. An assembler that knows of smaller blocks spills to have more of them at once,
+// and one that is told of the most threads there may be spills for those.
 std::string WithBlocks(std::string ptx, const LaunchRecipe& recipe) {
   for (const DeviceLaunch& launch : recipe.launches) {
     const std::optional<int64_t> x = launch.block[0].Constant(), y = launch.block[1].Constant(),
                                  z = launch.block[2].Constant();
-    if (!x || !y || !z) continue;
+    if (!x || !y || !z || *x * *y * *z <= kThreadsWithAllRegisters) continue;
     const size_t params = ptx.find(absl::StrCat(".entry ", launch.entry, "("));
     const size_t end = params != std::string::npos ? ptx.find(')', params) : params;
     if (end != std::string::npos)

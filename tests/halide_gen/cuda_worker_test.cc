@@ -153,20 +153,27 @@ TEST(CudaWorker, ACubinNeedsAnAssembler) {
   EXPECT_THAT(unnamed.error, HasSubstr("ptxas: the request does not say where it is"));
 }
 
-// An assembler is told the threads of a block, where all blocks have as many.
-TEST(CudaWorker, FunctionsHaveTheThreadsOfTheirBlocks) {
-  for (const char* text : {kRelu, kSoftmax}) {
-    const auto sections = SectionsOf(AnswerFor(text, {"ptx", "launch"}));
+// An assembler is told the threads of a block where they bound the registers of each, and no others.
+TEST(CudaWorker, LargeBlocksBoundRegisters) {
+  constexpr char kColumnSums[] =
+      "kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\n"
+      "s0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]\n";
+  for (const auto& [schedule, bound] :
+       {std::pair{"columns vector=1 columns=32 rows=16 runs=32", true},
+        {"columns vector=1 columns=32 rows=8 runs=32", false}}) {
+    SCOPED_TRACE(schedule);
+    const auto sections = SectionsOf(Serve({.kernel = kColumnSums,
+                                            .schedule = schedule,
+                                            .target = "cuda-sm80",
+                                            .sections = {"ptx", "launch"}}));
     KILN_ASSERT_OK_AND_ASSIGN(const LaunchRecipe recipe,
                               LaunchRecipe::Parse(sections.at("launch")));
     for (const DeviceLaunch& launch : recipe.launches) {
       const std::string& ptx = sections.at("ptx");
-      std::string threads;
-      for (const LaunchExpr& size : launch.block)
-        absl::StrAppend(&threads, threads.empty() ? "" : ", ", size.Constant().value_or(-1));
       const size_t entry = ptx.find(absl::StrCat(".entry ", launch.entry, "("));
-      EXPECT_THAT(ptx.substr(entry, ptx.find('{', entry) - entry),
-                  HasSubstr(absl::StrCat(")\n.maxntid ", threads, "\n")));
+      const std::string head = ptx.substr(entry, ptx.find('{', entry) - entry);
+      const auto told = HasSubstr(")\n.maxntid 32, 16, 1\n");
+      EXPECT_THAT(head, testing::Conditional(bound, told, Not(HasSubstr("maxntid"))));
     }
   }
 }
