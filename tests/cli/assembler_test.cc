@@ -105,6 +105,7 @@ TEST_F(AssemblerTest, KeysNameTheAssembler) {
   ASSERT_FALSE(why.empty());
   EXPECT_EQ(why[0]["state"], "miss");
   EXPECT_EQ(why[0]["field"], "assembler");
+  EXPECT_EQ(Results(ptxas_, {"cache", "why-miss", model_, "--target", "cuda-sm80"})["misses"], 0);
   for (const std::string& ptxas : {ptxas_, std::string("none")}) {
     const json first = Results(ptxas, run)["compile"];
     EXPECT_EQ(first[ptxas == ptxas_ ? "cached" : "built"], first["kernels"]) << ptxas;
@@ -119,6 +120,30 @@ TEST_F(AssemblerTest, WhatTheDriverRefusesIsAssembledAsItIsLoaded) {
   EXPECT_EQ(run.exit, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("kernels are assembled as they are loaded"));
   EXPECT_THAT(run.err, testing::Not(HasSubstr("VM")));
+}
+
+TEST_F(AssemblerTest, OnePackageIsForSeveralLevelsOfGpusAndOfCpus) {
+  const std::string package = dir_.File("m.kiln"), y = dir_.File("y.npy");
+  const std::string targets = "cuda-sm80,cuda-sm90,cuda-sm100,cuda-sm120,x86-64-v3";
+  EXPECT_EQ(With(ptxas_, {"compile", model_, "-o", package, "--target", targets}).exit, 0);
+  const json results = Results("none", {"inspect", package});
+  std::string names;
+  for (const json& target : results["targets"]) {
+    names += (names.empty() ? "" : ",") + target["name"].get<std::string>();
+    EXPECT_EQ(target["kernels"], 1);
+    EXPECT_GT(target["bytes"], 0);
+  }
+  EXPECT_EQ(names, targets);
+  const std::vector<std::string> run = {"run", package, "--dim", "n=3", "--input", "x=random:5"};
+  std::vector<std::string> cpu = run, gpu = run;
+  cpu.insert(cpu.end(), {"--output", "y=@" + y});
+  gpu.insert(gpu.end(),
+             {"--device", "cuda-emulated", "--expect", "y=@" + y, "--rtol", "0", "--atol", "0"});
+  for (const std::vector<std::string>& words : {cpu, gpu}) {
+    const json compile = Results("none", words)["compile"];
+    EXPECT_EQ(compile["cached"], 1);
+    EXPECT_EQ(compile["vm"], 0);
+  }
 }
 
 TEST_F(AssemblerTest, InspectShowsWhatIsMadeOfAKernel) {

@@ -153,7 +153,8 @@ TEST(CudaWorker, ACubinNeedsAnAssembler) {
   EXPECT_THAT(unnamed.error, HasSubstr("ptxas: the request does not say where it is"));
 }
 
-// An assembler is told the threads of a block where they bound the registers of each, and no others.
+// An assembler is told the threads of a block where they bound the registers of each, and of no
+// other.
 TEST(CudaWorker, LargeBlocksBoundRegisters) {
   constexpr char kColumnSums[] =
       "kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\n"
