@@ -62,10 +62,10 @@ class LaunchExpr {
   // kDataLoss names the word that is wrong.
   static absl::StatusOr<LaunchExpr> Parse(absl::string_view text);
   std::string ToString() const;
-  // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
-  absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
   // Its value, if that is the same for all launches.
   std::optional<int64_t> Constant() const;
+  // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
+  absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
 
  private:
   friend class LaunchExprParser;
