@@ -72,8 +72,9 @@ absl::Status AddTools(CodegenRequest& request) {
 absl::Status CheckMadeBy(absl::string_view assembler, const CodegenAnswer& answer) {
   for (const auto& [name, bytes] : answer.sections) {
     if (name != "cubin") continue;
-    const std::string maker = absl::StrCat("ptxas ", AssemblerVersion(bytes));
-    if (maker == assembler) continue;
+    const std::string version = AssemblerVersion(bytes);
+    const std::string maker = absl::StrCat("ptxas ", version);
+    if (version.empty() || maker == assembler) continue;  // older ones do not say
     return absl::UnavailableError(absl::StrCat("ptxas: has become \"", maker, "\", was \"",
                                                assembler, "\"; start this process anew"));
   }

@@ -4,14 +4,13 @@
 //
 // Where there is one, an entry for CUDA has a cubin for its level beside the PTX, and its key names
 // the assembler; where there is none, the driver assembles the PTX when it is loaded. Equal names
-// make equal bytes: a cubin tells who made it, which is compared.
+// make equal bytes; a cubin tells who made it, which is compared.
 //
 //   AssemblerOf(*Target::Parse("cuda-sm90"))   // "ptxas 13.0.88", or ""
 #ifndef KILN_COMPILER_ASSEMBLER_H_
 #define KILN_COMPILER_ASSEMBLER_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -36,7 +35,8 @@ bool IsAssembled(DeviceKind device);
 // what to do.
 absl::Status AddTools(CodegenRequest& request);
 
-// kUnavailable unless the cubin of the answer, if it has one, is the work of `assembler`.
+// kUnavailable if the cubin of the answer says that it is not the work of `assembler`: another one
+// has been installed meanwhile.
 absl::Status CheckMadeBy(absl::string_view assembler, const CodegenAnswer& answer);
 
 // "13.0.88" of what `ptxas --version` prints, and writes into what it makes; empty if there is

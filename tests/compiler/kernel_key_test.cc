@@ -73,5 +73,26 @@ TEST(KernelKey, NamesTheAssembler) {
   EXPECT_EQ(AssemblerOf(*Target::Parse("cuda-sm90")), HostAssembler().name);
 }
 
+TEST(Assembler, IsKnownByItsVersion) {
+  EXPECT_EQ(AssemblerVersion("ptxas: NVIDIA (R) Ptx optimizing assembler\n"
+                             "Cuda compilation tools, release 13.0, V13.0.88\nBuild x\n"),
+            "13.0.88");
+  EXPECT_EQ(AssemblerVersion("GNU assembler, Version 2.40, V2.40"), "");
+  EXPECT_EQ(AssemblerVersion(""), "");
+  EXPECT_EQ(AssemblerVersion(", V"), "");
+}
+
+// One that was replaced while a process ran makes nothing under the old key.
+TEST(Assembler, IsTheOneOfTheKey) {
+  const auto made_by = [](const char* version) {
+    CodegenAnswer answer;
+    answer.sections = {{"ptx", ", V1.2.3"}, {"cubin", std::string("ELF\0, ", 6) + version}};
+    return CheckMadeBy("ptxas 13.0.88", answer).ok();
+  };
+  EXPECT_TRUE(made_by("V13.0.88"));
+  EXPECT_FALSE(made_by("V13.1.2"));
+  EXPECT_TRUE(made_by("")) << "it does not say";
+}
+
 }  // namespace
 }  // namespace kiln

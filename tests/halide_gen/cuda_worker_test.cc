@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <map>
@@ -151,6 +152,27 @@ TEST(CudaWorker, ACubinNeedsAnAssembler) {
   const CodegenAnswer unnamed = Serve(request);
   EXPECT_EQ(unnamed.outcome, CodegenAnswer::Outcome::kTransient);
   EXPECT_THAT(unnamed.error, HasSubstr("ptxas: the request does not say where it is"));
+}
+
+// One of an older toolkit does not know the level: the driver's may.
+TEST(CudaWorker, AnAssemblerThatRefusesCostsTheCubinAlone) {
+  KILN_ASSERT_OK_AND_ASSIGN(const ScratchDir dir, ScratchDir::Make());
+  const std::string refusing = dir.path() + "/ptxas";
+  KILN_ASSERT_OK(WriteBytes(refusing, "#!/bin/sh\necho \"ptxas fatal: no $2\"; exit 1\n"));
+  ASSERT_EQ(chmod(refusing.c_str(), 0700), 0);
+  CodegenRequest request{.kernel = kRelu,
+                         .schedule = AnswerFor(kRelu, {"ptx"}).schedule,
+                         .target = "cuda-sm120",
+                         .sections = {"ptx", "launch", "cubin", "ptxas"},
+                         .assembler = refusing};
+  const auto sections = SectionsOf(Serve(request));
+  CheckLaunches(sections);
+  EXPECT_EQ(sections.count("cubin"), 0u);
+  EXPECT_THAT(sections.at("ptxas"), HasSubstr("ptxas fatal: no -arch=sm_120"));
+  request.sections = {"cubin"};
+  const CodegenAnswer alone = Serve(request);
+  EXPECT_EQ(alone.outcome, CodegenAnswer::Outcome::kDeterministic);
+  EXPECT_THAT(alone.error, HasSubstr("ptxas fatal: no -arch=sm_120"));
 }
 
 // An assembler is told the threads of a block where they bound the registers of each, and of no
