@@ -23,6 +23,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/frames.h"
 #include "base/no_cancellation.h"
 #include "base/status_macros.h"
@@ -66,7 +67,8 @@ pid_t ProcessOf(int pidfd) {
 }
 
 // Starts a program whose stdin and stdout are `socket`; an error of errno.
-int Spawn(const std::string& executable, int socket, pid_t* pid) {
+int Spawn(const std::string& executable, const std::vector<std::string>& words, int socket,
+          pid_t* pid) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   const absl::Cleanup destroy_actions = [&] { posix_spawn_file_actions_destroy(&actions); };
@@ -88,9 +90,10 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   std::string tmpdir = absl::StrCat("TMPDIR=", tmp != nullptr ? tmp : "/tmp");
   std::string locale = "LC_ALL=C";
   char* const environment[] = {path.data(), tmpdir.data(), locale.data(), nullptr};
-  std::string program = executable;
-  char* const arguments[] = {program.data(), nullptr};
-  return posix_spawn(pid, program.c_str(), &actions, &attributes, arguments, environment);
+  std::vector<char*> arguments = {const_cast<char*>(executable.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  return posix_spawn(pid, executable.c_str(), &actions, &attributes, arguments.data(), environment);
 }
 
 }  // namespace
@@ -143,7 +146,31 @@ absl::StatusOr<std::string> FindModule(const std::string& name, const char* vari
                                              variable));
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::string& executable) {
+std::string FindTool(const std::string& name, const char* variable, const char* folder) {
+  const char* const named = secure_getenv(variable);
+  const char* const path = secure_getenv("PATH");
+  std::vector<std::string> places;
+  if (getauxval(AT_SECURE) != 0) return "";
+  if (named != nullptr && named[0] != '\0') {
+    places = {named};  // "none" is no path from the root
+  } else {
+    for (const absl::string_view one : absl::StrSplit(path != nullptr ? path : "", ':'))
+      places.push_back(absl::StrCat(one, "/", name));
+    places.push_back(absl::StrCat(folder, "/", name));
+  }
+  for (const std::string& place : places)
+    if (place[0] == '/' && access(place.c_str(), X_OK) == 0) return place;
+  return "";
+}
+
+absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& command, int timeout_ms) {
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child,
+                        ChildProcess::Start(command[0], {command.begin() + 1, command.end()}));
+  return child->ReadToEnd(timeout_ms);
+}
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
+    const std::string& executable, const std::vector<std::string>& arguments) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::UnavailableError(
@@ -153,7 +180,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
   if (!ours || !theirs)
     return absl::UnavailableError(absl::StrCat("\"", executable, "\": no descriptor"));
   std::unique_ptr<ChildProcess> process(new ChildProcess);
-  if (const int error = Spawn(executable, theirs.get(), &process->pid_); error != 0) {
+  if (const int error = Spawn(executable, arguments, theirs.get(), &process->pid_); error != 0) {
     process->pid_ = -1;
     return absl::UnavailableError(
         absl::StrCat("\"", executable, "\": cannot start: ", strerror(error)));
@@ -211,6 +238,24 @@ absl::StatusOr<std::string> ChildProcess::Read(int timeout_ms) {
 absl::Status ChildProcess::Write(absl::string_view payload, int timeout_ms) {
   KILN_RETURN_IF_ERROR(CheckSocket());
   return WriteFrame(socket_.get(), payload, timeout_ms);
+}
+
+absl::StatusOr<std::string> ChildProcess::ReadToEnd(int timeout_ms) {
+  std::string all;
+  char buffer[4096];
+  while (all.size() < sizeof(buffer)) {
+    KILN_RETURN_IF_ERROR(CheckSocket());
+    pollfd wait = {socket_.get(), POLLIN, 0};
+    const int ready = poll(&wait, 1, timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return absl::UnavailableError("helper process: it prints nothing");
+    const ssize_t n = read(socket_.get(), buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::UnavailableError(absl::StrCat("helper process: ", strerror(errno)));
+    if (n == 0) break;
+    all.append(buffer, static_cast<size_t>(n));
+  }
+  return all;
 }
 
 void ChildProcess::HangUp() {

@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,8 +32,17 @@ namespace kiln {
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& wanted,
                                         const char* variable);
 
-// The shared library `name`, likewise: $`variable`, else beside this program or the shared library
-// that holds this function, else in kiln, ../../bin, ../lib, ../lib/kiln or
+// A program that is not Kiln's: $`variable`, else in the folders of $PATH that begin at the root,
+// else in `folder`. Empty: it is nowhere, $`variable` is "none", or this process has more rights
+// than who started it.
+std::string FindTool(const std::string& name, const char* variable, const char* folder);
+
+// What such a program prints on stdout until it ends, a page at most. kUnavailable, also where it
+// takes longer.
+absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& command, int timeout_ms);
+
+// The shared library `name`, as FindProgram: $`variable`, else beside this program or the shared
+// library that holds this function, else in kiln, ../../bin, ../lib, ../lib/kiln or
 // ../../lib/kiln from there.
 absl::StatusOr<std::string> FindModule(const std::string& name, const char* variable);
 
@@ -42,14 +52,17 @@ absl::StatusOr<std::string> FindModule(const std::string& name, const char* vari
 // neither: the socket is closed, and the process is its parent's.
 class ChildProcess final : private ForkListener {
  public:
-  // Starts `executable` without arguments. kUnavailable.
-  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& executable);
+  // kUnavailable.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
+      const std::string& executable, const std::vector<std::string>& arguments = {});
   ~ChildProcess();
 
   // As ReadFrame and WriteFrame. Time in which this process was stopped or frozen, and most likely
   // the other with it, does not count.
   absl::StatusOr<std::string> Read(int timeout_ms);
   absl::Status Write(absl::string_view payload, int timeout_ms);
+  // What it writes until it closes its stdout, without frames.
+  absl::StatusOr<std::string> ReadToEnd(int timeout_ms);
 
   // Hangs up at once: who reads meanwhile, on another thread, reads an end, and the process ends
   // what it does.

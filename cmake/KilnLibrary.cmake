@@ -163,14 +163,19 @@ function(kiln_proto)
 endfunction()
 
 # One ctest entry per binary: scripts/test counts the cases from the XML that gtest writes. All tests
-# share one kernel cache in the build tree, so that a kernel is compiled once per build.
+# share one kernel cache in the build tree, so that a kernel is compiled once per build. Kernels for GPUs are not assembled,
+# whether the CUDA toolkit is there or not, but by tests that ASSEMBLE.
 function(kiln_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;LABEL;TIMEOUT" "SRCS;DEPS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "ASSEMBLE" "NAME;LABEL;TIMEOUT" "SRCS;DEPS")
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
+  endif()
+  set(ptxas none)
+  if(ARG_ASSEMBLE)
+    set(ptxas "")
   endif()
   kiln_executable(NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   kiln_use_precompiled_headers(${ARG_NAME} kiln_precompiled_for_tests)
@@ -182,18 +187,22 @@ function(kiln_test)
   set_tests_properties(${ARG_NAME} PROPERTIES
     LABELS ${ARG_LABEL}
     TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache")
+    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache;KILN_PTXAS=${ptxas}")
 endfunction()
 
 # The tests of a binary at length, labelled full: an entry of its own, with variables that ask for more.
 #   kiln_full_test(NAME x_full TEST x_test TIMEOUT 5400 ENVIRONMENT KILN_SEED=7 ARGS --gtest_filter=*Random*)
 function(kiln_full_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TEST;TIMEOUT" "ARGS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "ASSEMBLE" "NAME;TEST;TIMEOUT" "ARGS;ENVIRONMENT")
+  set(ptxas none)
+  if(ARG_ASSEMBLE)
+    set(ptxas "")
+  endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_TEST} ${ARG_ARGS})
   set_tests_properties(${ARG_NAME} PROPERTIES
     LABELS full
     TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache;${ARG_ENVIRONMENT}")
+    ENVIRONMENT "KILN_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/kernel-cache;KILN_PTXAS=${ptxas};${ARG_ENVIRONMENT}")
 endfunction()
 
 # Sets `variable` to a generated source that defines the constant NAME of HEADER: a digest of all files that the globs

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes halide_gen's build_id.cc. Run as a script:
-#   cmake -DFILES="a;b" -DDEVICES="cpu" -DHALIDE=libHalide.so -DVERSION=21.0.0 -DASSEMBLER="ptxas 13.0.88" -DOUT=build_id.cc -P MakeBuildId.cmake
+#   cmake -DFILES="a;b" -DDEVICES="cpu" -DHALIDE=libHalide.so -DVERSION=21.0.0 -DOUT=build_id.cc -P MakeBuildId.cmake
 # Sources of a device are in folders of its name: the id of another does not depend on them.
 cmake_minimum_required(VERSION 3.25)
 
@@ -36,7 +36,6 @@ file(WRITE "${OUT}" "// Made by MakeBuildId.cmake.
 namespace kiln {
 const char kCodegenBuildId[] = \"${sources}\";
 const char kCodegenCompiler[] = \"halide ${VERSION} ${halide}\";
-const char kCodegenAssembler[] = \"${ASSEMBLER}\";
 const char* CodegenBuildId(DeviceKind device) {
   static constexpr struct {
     absl::string_view device;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernel_key.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "compiler/assembler.h"
 #include "exec/support/device.h"
 #include "halide_gen/common/build_id.h"
 #include "kernel/abi.h"
@@ -47,6 +50,10 @@ constexpr auto kOptions = WithKeylessOptions(kOwnOptions);
 
 std::span<const KeyOption> KeyOptions() { return kOptions; }
 
+KernelIdentity IdentityOf(std::string text, std::string schedule, Target target, MathMode math) {
+  return {std::move(text), std::move(schedule), target, math, AssemblerOf(target)};
+}
+
 const char* SectionOf(const KernelIdentity& identity) {
   return RuntimeOf(identity.target.device).section;
 }
@@ -55,12 +62,15 @@ std::vector<std::string> SectionsOf(const KernelIdentity& identity) {
   const DeviceRuntime& runtime = RuntimeOf(identity.target.device);
   std::vector<std::string> sections = {runtime.section};
   if (runtime.recipe != nullptr) sections.emplace_back(runtime.recipe);
+  if (identity.assembler.empty()) return sections;
+  sections.emplace_back(runtime.machine_code);
+  if (runtime.figures != nullptr) sections.emplace_back(runtime.figures);
   return sections;
 }
 
 Preimage KernelPreimage(const KernelIdentity& identity) {
-  return Preimage()
-      .Add("schema", "3")
+  Preimage preimage;
+  preimage.Add("schema", "3")
       .Add("artefact", absl::StrCat(Name(identity.target.device), " kernel ", SectionOf(identity)))
       .Add("abi", absl::StrCat(kKernelAbi))
       .Add("kernel", identity.text)
@@ -69,6 +79,8 @@ Preimage KernelPreimage(const KernelIdentity& identity) {
       .Add("target", identity.target.name())
       .Add("codegen", CodegenBuildId(identity.target.device))
       .Add("compiler", kCodegenCompiler);
+  if (IsAssembled(identity.target.device)) preimage.Add("assembler", identity.assembler);
+  return preimage;
 }
 
 }  // namespace kiln

@@ -28,11 +28,15 @@ struct KernelIdentity {
   std::string schedule;  // Schedule::ToString()
   Target target = LowestTarget();
   MathMode math = MathMode::kStrict;
+  std::string assembler = {};  // of the machine code beside it (assembler.h); empty: none
 };
+
+// With the assembler of this process.
+KernelIdentity IdentityOf(std::string text, std::string schedule, Target target, MathMode math);
 
 // The section of the answer that is loaded.
 const char* SectionOf(const KernelIdentity& identity);
-// With those that it needs.
+// With those that it needs, and what an assembler makes of it.
 std::vector<std::string> SectionsOf(const KernelIdentity& identity);
 
 Preimage KernelPreimage(const KernelIdentity& identity);

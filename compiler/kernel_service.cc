@@ -18,6 +18,7 @@
 #include "base/processors.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "compiler/assembler.h"
 #include "compiler/known_failures.h"
 #include "exec/runtime_state.h"
 #include "exec/support/kernel_code.h"
@@ -140,7 +141,7 @@ ValidationRequest KernelService::RequestOf(const Entry& entry,
 }
 
 KernelIdentity KernelService::Identify(const std::string& text, const std::string& schedule) const {
-  return {text, schedule, target_, options_.math};
+  return IdentityOf(text, schedule, target_, options_.math);
 }
 
 KernelCounts KernelService::counts() const {
@@ -209,12 +210,16 @@ absl::StatusOr<CodegenAnswer> KernelService::Emit(const KernelIdentity& identity
   request.sections = std::move(sections);
   request.timeout_ms = options_.kernel_timeout_ms;
   request.cpu_ms = options_.kernel_cpu_ms;
+  KILN_RETURN_IF_ERROR(AddTools(request));
   absl::StatusOr<CodegenAnswer> asked = workers_.Compile(request);
   if (absl::IsDeadlineExceeded(asked.status()))  // it does not keep its time itself
     return absl::UnavailableError(asked.status().message());
   KILN_RETURN_IF_ERROR(asked.status());
   CodegenAnswer answer = *std::move(asked);
-  if (answer.outcome == CodegenAnswer::Outcome::kOk) return answer;
+  if (answer.outcome == CodegenAnswer::Outcome::kOk) {
+    KILN_RETURN_IF_ERROR(CheckMadeBy(identity.assembler, answer));
+    return answer;
+  }
   const std::string error = absl::StrCat("kernel compiler: ", answer.error);
   if (answer.outcome == CodegenAnswer::Outcome::kTransient) return absl::UnavailableError(error);
   if (answer.outcome == CodegenAnswer::Outcome::kTimedOut)

@@ -93,7 +93,8 @@ absl::StatusOr<packaged::Variant> PackageWriter::Stored(Target target, const Var
   program::Program program = variant.program;
   for (program::KernelDef& def : *program.mutable_kernels()) {
     for (program::KernelChoice& choice : *def.mutable_choices()) {
-      const CacheKey key = KernelPreimage({def.text(), choice.schedule(), target, math_}).Key();
+      const CacheKey key =
+          KernelPreimage(IdentityOf(def.text(), choice.schedule(), target, math_)).Key();
       choice.set_key(Text(key));
       std::vector<int64_t> at_most(choice.at_most().begin(), choice.at_most().end());
       const auto [known, is_new] = kernels_.emplace(key, std::move(at_most));

@@ -22,7 +22,7 @@ void AddKernels(const program::Program& program, Target target, MathMode math,
   for (const program::KernelDef& def : program.kernels()) {
     for (const program::KernelChoice& choice : def.choices()) {
       KernelJob job;
-      job.identity = {def.text(), choice.schedule(), target, math};
+      job.identity = IdentityOf(def.text(), choice.schedule(), target, math);
       job.at_most = {choice.at_most().begin(), choice.at_most().end()};
       job.example = {def.example().begin(), def.example().end()};
       job.name = def.name();

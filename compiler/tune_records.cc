@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/processors.h"
 #include "base/sha256.h"
+#include "compiler/assembler.h"
 #include "compiler/build_id.h"
 #include "compiler/kernel_key.h"
 #include "halide_gen/common/build_id.h"
@@ -114,6 +115,7 @@ Preimage TuneRecords::PreimageOf(const Subject& subject) const {
     preimage.Add("build", kCompilerBuildId);
   } else if (subject.of == absl::string_view("kernel")) {
     preimage.Add("codegen", CodegenBuildId(target_.device)).Add("compiler", kCodegenCompiler);
+    if (IsAssembled(target_.device)) preimage.Add("assembler", AssemblerOf(target_));
   }
   return preimage;
 }

@@ -253,6 +253,17 @@ absl::StatusOr<int64_t> LaunchExpr::Evaluate(const LaunchFacts& facts) const {
   return held == 0 ? 0 : stack[0];
 }
 
+std::optional<int64_t> LaunchExpr::Constant() const {
+  class NoFacts final : public LaunchFacts {
+    static absl::Status Varies() { return absl::InvalidArgumentError("launch: varies"); }
+    absl::StatusOr<int64_t> Extent(int64_t) const override { return Varies(); }
+    absl::StatusOr<int64_t> Stride(LaunchOperand, int64_t) const override { return Varies(); }
+    absl::StatusOr<int64_t> Address(LaunchOperand) const override { return Varies(); }
+  };
+  const absl::StatusOr<int64_t> value = Evaluate(NoFacts());
+  return value.ok() ? std::optional<int64_t>(*value) : std::nullopt;
+}
+
 namespace {
 
 absl::Status ParseExprs(absl::string_view text, std::array<LaunchExpr, 3>& exprs) {

@@ -29,6 +29,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ class LaunchExpr {
   // kDataLoss names the word that is wrong.
   static absl::StatusOr<LaunchExpr> Parse(absl::string_view text);
   std::string ToString() const;
+  // Its value, if that is the same for all launches.
+  std::optional<int64_t> Constant() const;
   // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
   absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
 

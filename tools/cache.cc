@@ -161,7 +161,8 @@ void AddFlags(Flags& command, const Sub& sub, CacheFlags& flags) {
   if (is(CacheShow)) {
     command.Option("KEY", flags.keys, "Key, or its first digits").Required().Values(1);
     command.Option("--emit", flags.emit,
-                   "Write one section to stdout: elf, stmt, asm, preimage, meta");
+                   "Write one section to stdout: elf, stmt, asm, preimage, meta; of a GPU ptx, "
+                   "launch, cubin, ptxas, sass");
   }
   if (is(CacheDiff)) command.Option("KEYS", flags.keys, "Two keys").Required().Values(2);
   if (is(CachePack)) {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "compiler/code_figures.h"
+#include "compiler/kernel_key.h"
 #include "compiler/kernel_service.h"
 #include "kernel/abi.h"
 #include "nlohmann/json.hpp"
@@ -24,21 +26,22 @@ absl::StatusOr<Entry> ReadByPrefix(Store& store, const std::string& prefix) {
   return store.Read(key);
 }
 
-// A section that the entry has, or that the compiler makes again of its kernel ("stmt", "asm").
+// A section that the entry has, or that the compiler makes again of its kernel ("stmt", "asm",
+// "sass").
 absl::StatusOr<std::string> PrintedSection(const Entry& entry, const std::string& tag) {
   if (const std::string* const bytes = entry.Find(tag); bytes != nullptr) return *bytes;
   const std::string& preimage = *entry.Find("preimage");
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
-  if ((tag != "stmt" && tag != "asm") || !target.has_value())
+  if ((tag != "stmt" && tag != "asm" && tag != "sass") || !target.has_value())
     return absl::NotFoundError(absl::StrCat("the entry has no section \"", tag, "\""));
   CompileOptions options;
   options.cache.enabled = false;
   KernelService service(options);
   const MathMode math = FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict;
-  KILN_ASSIGN_OR_RETURN(
-      const CodegenAnswer answer,
-      service.Emit({FieldOf(preimage, "kernel"), FieldOf(preimage, "schedule"), *target, math},
-                   {tag}));
+  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
+                        service.Emit(IdentityOf(FieldOf(preimage, "kernel"),
+                                                FieldOf(preimage, "schedule"), *target, math),
+                                     {tag}));
   for (const auto& [name, bytes] : answer.sections) {
     if (name == tag) return bytes;
   }
@@ -62,6 +65,38 @@ struct Usage {
   uint64_t hits = 0;                // since counting began
 };
 
+std::vector<std::vector<std::string>> FigureRows(const std::vector<FunctionFigures>& figures) {
+  std::vector<std::vector<std::string>> rows = {
+      {"function", "level", "threads", "registers", "spilled", "local", "shared"}};
+  const auto text = [](const std::optional<int64_t>& number) {
+    return number ? absl::StrCat(*number) : "varies";
+  };
+  for (const FunctionFigures& one : figures) {
+    rows.push_back({one.name, one.level, text(one.threads), absl::StrCat(one.registers),
+                    absl::StrCat(one.spill_stores), absl::StrCat(one.local), text(one.shared)});
+  }
+  return rows;
+}
+
+nlohmann::json FiguresJson(const std::vector<FunctionFigures>& figures) {
+  nlohmann::json list = nlohmann::json::array();
+  const auto number = [](const std::optional<int64_t>& one) {
+    return one ? nlohmann::json(*one) : nlohmann::json(nullptr);
+  };
+  for (const FunctionFigures& one : figures) {
+    list.push_back({{"name", one.name},
+                    {"level", one.level},
+                    {"threads", number(one.threads)},
+                    {"registers", one.registers},
+                    {"spill_stores", one.spill_stores},
+                    {"spill_loads", one.spill_loads},
+                    {"local", one.local},
+                    {"shared", number(one.shared)},
+                    {"barriers", one.barriers}});
+  }
+  return list;
+}
+
 void PrintEntry(const Entry& entry, const Usage& usage) {
   std::vector<std::vector<std::string>> rows = {{"key", ToHex(entry.key)}};
   if (usage.info != nullptr)
@@ -78,6 +113,8 @@ void PrintEntry(const Entry& entry, const Usage& usage) {
     for (const ElfSymbol& symbol : OwnFunctions(*elf))
       std::cout << symbol.name << "  " << symbol.bytes << " bytes\n";
   }
+  if (const std::vector<FunctionFigures> figures = FiguresOf(entry); !figures.empty())
+    std::cout << "\n[functions]\n" << Table(FigureRows(figures));
   if (const std::string* const failure = entry.Find("failure"); failure != nullptr)
     std::cout << "\n[failure]\n" << *failure << "\n";
   if (const std::string* const tune = entry.Find("tune"); tune != nullptr)
@@ -110,6 +147,8 @@ nlohmann::json EntryJson(const Entry& entry, const Usage& usage) {
     for (const ElfSymbol& symbol : OwnFunctions(*elf))
       json["symbols"].push_back({{"name", symbol.name}, {"bytes", symbol.bytes}});
   }
+  if (const std::vector<FunctionFigures> figures = FiguresOf(entry); !figures.empty())
+    json["functions"] = FiguresJson(figures);
   for (const Section& section : entry.sections)
     json["sections"][section.tag] = section.bytes.size();
   const auto fields = ParsePreimage(*entry.Find("preimage"));

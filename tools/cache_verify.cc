@@ -127,7 +127,8 @@ absl::StatusOr<std::string> BuildAgain(const Entries& entries, KernelService& se
   const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
   KernelIdentity identity = {
       FieldOf(preimage, "kernel"), FieldOf(preimage, "schedule"), target.value_or(LowestTarget()),
-      FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict};
+      FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict,
+      FieldOf(preimage, "assembler")};
   if (KernelPreimage(identity).Key() != key) return "";  // by another compiler
   const absl::StatusOr<CodegenAnswer> answer = service.Emit(identity, {SectionOf(identity)});
   if (absl::IsInternal(answer.status()))

@@ -101,7 +101,8 @@ nlohmann::json Judge(Store& store, const KernelIdentity& identity,
   } else if (const std::string* const failure = entry->Find("failure"); failure != nullptr) {
     json["state"] = "fails";
     json["reason"] = *failure;
-  } else if (const std::string isa = MetaOf(*entry)["isa"]; !RunsHere(MetaOf(*entry))) {
+  } else if (const std::string isa = MetaOf(*entry)["isa"];
+             OnHost(identity.target.device) && !RunsHere(MetaOf(*entry))) {
     json["state"] = "other cpu";
     json["reason"] = absl::StrCat("needs ", isa);
   } else {

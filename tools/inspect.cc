@@ -291,8 +291,9 @@ void AddInspect(Flags& command) {
       .Option(
           "--emit", flags->emit,
           "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm; of "
-          "CUDA kernel, schedule, ptx, launch (how it is launched) or ptxas (registers, spills)")
-      .OneOf({"kernel", "schedule", "ir", "stmt", "asm", "ptx", "launch", "ptxas"})
+          "CUDA kernel, schedule, ptx, launch (how it is launched), ptxas (registers, spills) or "
+          "sass")
+      .OneOf({"kernel", "schedule", "ir", "stmt", "asm", "ptx", "launch", "ptxas", "sass"})
       .ShowDefault();
   command.Option("--target", flags->target, "What the code is for (default: this CPU)")
       .OneOf(TargetNames());

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "base/child_process.h"
 #include "base/cuda_device.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
@@ -61,8 +62,12 @@ class CudaDevice final : public ComputeDevice {
     absl::StatusOr<std::unique_ptr<DeviceKernel>> loaded =
         absl::FailedPreconditionError("no machine code");
     if (!code.machine_code.empty()) loaded = load(code.machine_code);
-    // Made for another level: the driver compiles the PTX.
-    if (absl::IsFailedPrecondition(loaded.status())) loaded = load(code.code);
+    // Made for another level or for a newer driver: this one assembles the text.
+    if (absl::IsFailedPrecondition(loaded.status()) || absl::IsDataLoss(loaded.status())) {
+      LogDebug("device \"", name_,
+               "\": kernels are assembled as they are loaded: ", loaded.status().message());
+      loaded = load(code.code);
+    }
     KILN_RETURN_IF_ERROR(loaded.status());
     std::shared_ptr<DeviceKernel> object = *std::move(loaded);
     const void* const self = object.get();

@@ -13,6 +13,7 @@ inline constexpr DeviceRuntime kCudaRuntime = {
     .section = "ptx",
     .machine_code = "cubin",
     .recipe = "launch",
+    .figures = "ptxas",
     .emulated = "cuda-emulated",
     .host_memory = false,
 };

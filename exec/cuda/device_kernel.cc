@@ -191,7 +191,10 @@ absl::StatusOr<std::unique_ptr<DeviceKernel>> DeviceKernel::Load(std::shared_ptr
   KILN_RETURN_IF_ERROR(kernel->CheckArguments());
   KILN_ASSIGN_OR_RETURN(kernel->module_, DeviceModule::Load(std::move(gpu), image));
   for (const DeviceLaunch& launch : kernel->recipe_.launches) {
-    absl::StatusOr<Function> function = kernel->module_->Find(launch.entry, 0);
+    // What varies may be as much as there is.
+    const int64_t shared =
+        launch.shared_bytes.Constant().value_or(kernel->module_->gpu()->facts().most_shared_bytes);
+    absl::StatusOr<Function> function = kernel->module_->Find(launch.entry, shared);
     if (absl::IsNotFound(function.status()))
       return absl::DataLossError(function.status().message());
     KILN_RETURN_IF_ERROR(function.status());

@@ -192,6 +192,7 @@ absl::Status Package::ReadTarget() {
                      " alone, and no device is open; name one in RuntimeOptions::device"));
   }
   if (target == nullptr) return absl::DataLossError("has no target");
+  target_ = target->name();
   for (const packaged::Variant& stored : target->variants())
     KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
   for (const auto& [blob, elements] : blobs_) weights_->Name(elements, blob);

@@ -84,6 +84,8 @@ class Package : public VariantProvider {
     int64_t bytes = 0;    // of their entries
   };
   std::vector<Target> targets() const;
+  // The one in use; empty where nothing is made to run.
+  const std::string& target() const { return target_; }
   // Of the target in use: kernels that run compiled, and on the VM.
   int compiled() const { return compiled_; }
   int on_vm() const { return on_vm_; }
@@ -127,6 +129,7 @@ class Package : public VariantProvider {
   std::set<CacheKey> read_;                                       // entries that were checked
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
   std::shared_ptr<ComputeDevice> on_;                             // null: the CPU
+  std::string target_;
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
   bool warned_of_absence_ = false;
 };

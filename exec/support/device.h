@@ -52,6 +52,7 @@ struct DeviceRuntime {
   const char* section;
   const char* machine_code = nullptr;
   const char* recipe = nullptr;
+  const char* figures = nullptr;  // what an assembler says of machine_code, for people
   // A ComputeDevice that every computer has, for validations where no other is open; null: the
   // code runs on the CPU.
   const char* emulated = nullptr;

@@ -24,9 +24,8 @@ struct CompileJob {
   const Kernel& kernel;
   const Schedule& schedule;
   Target target;
-  const std::vector<std::string>& sections;  // wanted, each one of Backend::sections
-  const std::string& dir;                    // for files in between; removed afterwards
-  const std::vector<std::string>& without;   // CodegenRequest::without
+  const CodegenRequest& request;  // of its sections each is one of Backend::sections
+  const std::string& dir;         // for files in between; removed afterwards
 };
 
 struct Backend {

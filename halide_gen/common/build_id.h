@@ -20,10 +20,6 @@ const char* CodegenBuildId(DeviceKind device);
 // "halide 21.0.0 <digest of libHalide>"; LLVM is inside libHalide.
 extern const char kCodegenCompiler[];
 
-// "ptxas 13.0.88", or empty where the build found none: what makes cubins (halide_gen/cuda), and
-// part of the keys of entries that have one.
-extern const char kCodegenAssembler[];
-
 }  // namespace kiln
 
 #endif  // KILN_HALIDE_GEN_COMMON_BUILD_ID_H_

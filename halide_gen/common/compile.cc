@@ -60,8 +60,7 @@ absl::Status CompileInto(const CodegenRequest& request, const std::string& dir,
   KILN_RETURN_IF_ERROR(CheckSections(*backend, request.sections));
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, ParseKernel(request.kernel));
   KILN_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Parse(request.schedule, target.device));
-  return backend->compile({kernel, schedule, target, request.sections, dir, request.without},
-                          answer);
+  return backend->compile({kernel, schedule, target, request, dir}, answer);
 }
 
 // Whether a message of a library has the reason of a system call that may succeed another time.

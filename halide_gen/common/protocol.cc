@@ -26,6 +26,8 @@ enum class Tag : uint8_t {
   kScratch,
   kWall,
   kOfSchedule,
+  kAssembler,
+  kDisassembler,
 };
 
 void PutField(std::string& out, Tag tag, absl::string_view bytes) {
@@ -83,6 +85,8 @@ std::string Encode(const CodegenRequest& request) {
   for (const std::string& section : request.sections) PutField(out, Tag::kSection, section);
   PutNumber(out, Tag::kTimeout, request.timeout_ms, 4);
   PutNumber(out, Tag::kCpu, request.cpu_ms, 4);
+  PutField(out, Tag::kAssembler, request.assembler);
+  PutField(out, Tag::kDisassembler, request.disassembler);
   return out;
 }
 
@@ -142,6 +146,12 @@ absl::StatusOr<CodegenRequest> DecodeRequest(absl::string_view payload) {
       case Tag::kCpu:
         KILN_RETURN_IF_ERROR(Number(field, 4, number));
         request.cpu_ms = static_cast<uint32_t>(number);
+        break;
+      case Tag::kAssembler:
+        request.assembler = std::string(field.bytes);
+        break;
+      case Tag::kDisassembler:
+        request.disassembler = std::string(field.bytes);
         break;
       default:
         return Damaged("a request has an unknown field");

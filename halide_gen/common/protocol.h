@@ -31,7 +31,8 @@ struct CodegenRequest {
   std::vector<std::string>
       sections;  // wanted, of Backend::sections: "elf", "stmt"; "ptx", "launch"
   uint32_t timeout_ms = 30000;
-  uint32_t cpu_ms = 0;  // of processor time; 0: no limit of its own
+  uint32_t cpu_ms = 0;                            // of processor time; 0: no limit of its own
+  std::string assembler = {}, disassembler = {};  // paths; of sections that need them
   // Passes that are left out, to measure what they earn. The worker's command line says it, no
   // frame does: a key knows nothing of it.
   std::vector<std::string> without = {};

@@ -23,11 +23,13 @@ constexpr const char* kFiles[] = {"elf", "stmt", "asm"};
 
 absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   KILN_ASSIGN_OR_RETURN(const Halide::Target target, HalideTargetOf(job.target));
-  const bool traces = std::count(job.sections.begin(), job.sections.end(), "ir") > 0;
+  const bool traces =
+      std::count(job.request.sections.begin(), job.request.sections.end(), "ir") > 0;
   std::string trace;
-  KILN_ASSIGN_OR_RETURN(const Halide::Module module,
-                        EmitModule(job.kernel, job.schedule, target,
-                                   {.without = job.without, .trace = traces ? &trace : nullptr}));
+  KILN_ASSIGN_OR_RETURN(
+      const Halide::Module module,
+      EmitModule(job.kernel, job.schedule, target,
+                 {.without = job.request.without, .trace = traces ? &trace : nullptr}));
 
   // Machine code is made once: the text says what it uses, and is assembled.
   module.compile({{Halide::OutputFileType::assembly, job.dir + "/k.s"}});
@@ -36,7 +38,7 @@ absl::Status Compile(const CompileJob& job, CodegenAnswer& answer) {
   assembly = WithNonTemporalStores(WithPrefetches(assembly), cuts, job.kernel.inputs.size());
   KILN_RETURN_IF_ERROR(WriteBytes(job.dir + "/k.s", assembly));
   answer.isa = IsaOf(assembly);
-  for (const std::string& name : job.sections) {
+  for (const std::string& name : job.request.sections) {
     std::string bytes;
     if (name == "elf") {
       KILN_ASSIGN_OR_RETURN(bytes, LinkKernel(job.dir));

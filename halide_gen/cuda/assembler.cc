@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "halide_gen/cuda/assembler.h"
 
-#include <unistd.h>
-
-#include <vector>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "halide_gen/common/build_id.h"
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/run_tool.h"
 
 namespace kiln {
 namespace {
 
-constexpr absl::string_view kToolkit = "the CUDA toolkit, or do without cubins";
+constexpr absl::string_view kToolkit = "the CUDA toolkit";
 
-// That of the build if it is there still, else from the search path.
-std::string PtxasPath() { return access(KILN_PTXAS, X_OK) == 0 ? KILN_PTXAS : "ptxas"; }
-
-absl::Status CheckVersion(const std::string& ptxas, const std::string& log) {
-  KILN_RETURN_IF_ERROR(RunTool({ptxas, "--version"}, log, kToolkit));
-  KILN_ASSIGN_OR_RETURN(const std::string printed, ReadBytes(log));
-  const std::string found = absl::StrCat("ptxas ", AssemblerVersion(printed));
-  if (found == kCodegenAssembler) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "\"", ptxas, "\" is ", found, ", cubins are made by ",
-      *kCodegenAssembler != '\0' ? kCodegenAssembler : "none: this build found no ptxas"));
+absl::Status CheckNamed(absl::string_view tool, const std::string& path) {
+  if (!path.empty()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(tool, ": the request does not say where it is; install ", kToolkit));
 }
 
 // Without the times that it took.
@@ -49,18 +37,11 @@ std::string FiguresOf(absl::string_view said) {
 
 }  // namespace
 
-std::string AssemblerVersion(absl::string_view printed) {
-  for (const absl::string_view word : absl::StrSplit(printed, absl::ByAnyChar(" \n,"))) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(word, '.');
-    if (parts.size() == 3 && word[0] == 'V') return std::string(word.substr(1));
-  }
-  return "";
-}
-
-absl::StatusOr<Cubin> Assemble(absl::string_view ptx, Target target, const std::string& dir) {
-  const std::string ptxas = PtxasPath(), log = dir + "/ptxas.log";
+absl::StatusOr<Cubin> Assemble(absl::string_view ptx, Target target, const std::string& ptxas,
+                               const std::string& dir) {
+  KILN_RETURN_IF_ERROR(CheckNamed("ptxas", ptxas));
+  const std::string log = dir + "/ptxas.log";
   const std::string in = dir + "/assembled.ptx", out = dir + "/assembled.cubin";
-  KILN_RETURN_IF_ERROR(CheckVersion(ptxas, log));
   KILN_RETURN_IF_ERROR(WriteBytes(in, ptx));
   absl::string_view level = target.name();
   absl::ConsumePrefix(&level, "cuda-sm");
@@ -71,6 +52,15 @@ absl::StatusOr<Cubin> Assemble(absl::string_view ptx, Target target, const std::
   KILN_ASSIGN_OR_RETURN(const std::string said, ReadBytes(log));
   cubin.figures = FiguresOf(said);
   return cubin;
+}
+
+absl::StatusOr<std::string> Disassemble(absl::string_view cubin, const std::string& nvdisasm,
+                                        const std::string& dir) {
+  KILN_RETURN_IF_ERROR(CheckNamed("nvdisasm", nvdisasm));
+  const std::string in = dir + "/disassembled.cubin", log = dir + "/nvdisasm.log";
+  KILN_RETURN_IF_ERROR(WriteBytes(in, cubin));
+  KILN_RETURN_IF_ERROR(RunTool({nvdisasm, "--print-code", in}, log, kToolkit));
+  return ReadBytes(log);
 }
 
 }  // namespace kiln

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX -> cubin: what a GPU runs, where its driver need not assemble it first. No Halide here.
+// PTX -> cubin, what a GPU runs, and back into text for people. No Halide here.
 //
-// NVIDIA's ptxas does it, a program of the CUDA toolkit. The build finds it, and its name and
-// version stand in build_id.h (kCodegenAssembler); a worker makes cubins by that version alone, so
-// that equal keys have equal bytes.
+// NVIDIA's ptxas and nvdisasm do it, programs of the CUDA toolkit; requests say where they are.
+// Equal versions of ptxas make equal bytes.
 #ifndef KILN_HALIDE_GEN_CUDA_ASSEMBLER_H_
 #define KILN_HALIDE_GEN_CUDA_ASSEMBLER_H_
 
@@ -20,13 +19,14 @@ struct Cubin {
   std::string figures;  // what ptxas says of each function: registers, spills, stack, shared bytes
 };
 
-// Assembles `ptx` for the level of `target`; files in between are in `dir`. kUnavailable if there
-// is no ptxas, or another one than that of the build: somebody else's worker may have it; kInternal
-// if it refuses the text.
-absl::StatusOr<Cubin> Assemble(absl::string_view ptx, Target target, const std::string& dir);
+// Assembles `ptx` for the level of `target`; files in between are in `dir`. kUnavailable if `ptxas`
+// is empty or cannot be run; kInternal if it refuses the text.
+absl::StatusOr<Cubin> Assemble(absl::string_view ptx, Target target, const std::string& ptxas,
+                               const std::string& dir);
 
-// "13.0.88" of what `ptxas --version` prints; empty if there is none in it.
-std::string AssemblerVersion(absl::string_view printed);
+// SASS: the instructions of each function. Errors likewise.
+absl::StatusOr<std::string> Disassemble(absl::string_view cubin, const std::string& nvdisasm,
+                                        const std::string& dir);
 
 }  // namespace kiln
 

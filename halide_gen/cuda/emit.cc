@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "base/status_macros.h"
 #include "halide_gen/common/check_indices.h"
 #include "halide_gen/common/opaque_loads.h"
+#include "halide_gen/cuda/device_library.h"
 #include "halide_gen/cuda/exact_arithmetic.h"
 #include "halide_gen/cuda/nests.h"
 #include "halide_gen/cuda/recipe.h"
@@ -93,6 +96,26 @@ std::string Code(absl::string_view ptx) {
   return text;
 }
 
+// Threads that have enough registers on a multiprocessor whatever an assembler gives them, which is
+// 255 at most.
+constexpr int64_t kThreadsWithAllRegisters = 256;  // correctness: more may not start
+
+// The text with the threads of a block of each function that always has as many, where that bounds
+// their registers. An assembler that knows of smaller blocks spills to have more of them at once,
+// and one that is told of the most threads there may be spills for those.
+std::string WithBlocks(std::string ptx, const LaunchRecipe& recipe) {
+  for (const DeviceLaunch& launch : recipe.launches) {
+    const std::optional<int64_t> x = launch.block[0].Constant(), y = launch.block[1].Constant(),
+                                 z = launch.block[2].Constant();
+    if (!x || !y || !z || *x * *y * *z <= kThreadsWithAllRegisters) continue;
+    const size_t params = ptx.find(absl::StrCat(".entry ", launch.entry, "("));
+    const size_t end = params != std::string::npos ? ptx.find(')', params) : params;
+    if (end != std::string::npos)
+      ptx.insert(end + 1, absl::StrCat("\n.maxntid ", *x, ", ", *y, ", ", *z));
+  }
+  return ptx;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& schedule) {
@@ -103,8 +126,7 @@ absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& 
       std::find_if(std::begin(kDeviceBuilders), std::end(kDeviceBuilders),
                    [&](const DeviceBuilder& row) { return schedule.Is(*row.of); });
   const DeviceNests made = builder->build(expanded, schedule);
-  // One module for all nests: LLVM has to read, optimise and drop the library that Halide puts into
-  // each, which takes longer than most nests do.
+  // One module for all nests: what LLVM does for each, whatever is in it, is done once.
   const Halide::Target target(kTarget);
   std::vector<Stmt> lowered;
   std::vector<NestNames> names;
@@ -127,7 +149,8 @@ absl::StatusOr<DeviceCode> EmitDeviceCode(const Kernel& kernel, const Schedule& 
     }
     code.recipe.launches.push_back(std::move(launch));
   }
-  code.ptx = absl::StrReplaceAll(Code(launches.ptx), renamed);
+  code.ptx = WithBlocks(absl::StrReplaceAll(Code(launches.ptx), renamed), code.recipe);
+  KILN_RETURN_IF_ERROR(CheckCallsNoLibrary(code.ptx));
   for (const std::string& bytes : made.scratch_bytes) {
     KILN_ASSIGN_OR_RETURN(code.recipe.scratch_bytes.emplace_back(), LaunchExpr::Parse(bytes));
   }

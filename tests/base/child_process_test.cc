@@ -34,6 +34,36 @@ TEST(ChildProcess, GivesUpAfterTheTime) {
   EXPECT_EQ(answer, "ok");
 }
 
+TEST(ChildProcess, OutputIsAllThatIsPrinted) {
+  const TempDir dir;
+  const std::string path = dir.File("echo");
+  std::ofstream(path) << "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\"; done\n";
+  chmod(path.c_str(), 0755);
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string printed, OutputOf({path, "a b", "c"}, 5000));
+  EXPECT_EQ(printed, "<a b>\n<c>\n");
+  EXPECT_FALSE(OutputOf({Slow(dir)}, 100).ok());
+  EXPECT_FALSE(OutputOf({dir.File("none")}, 5000).ok());
+}
+
+TEST(FindTool, IsNamedOrOnThePathOrInItsFolder) {
+  const TempDir dir;
+  const std::string tool = Slow(dir);
+  const std::string path = getenv("PATH");
+  const auto found = [&](const char* named, const std::string& on_path, const std::string& folder) {
+    setenv("KILN_TEST_TOOL", named, 1);
+    setenv("PATH", on_path.c_str(), 1);
+    return FindTool("slow", "KILN_TEST_TOOL", folder.c_str());
+  };
+  EXPECT_EQ(found("", "/nowhere:" + dir.path(), "/nowhere"), tool);
+  EXPECT_EQ(found("", "/nowhere", dir.path()), tool);
+  EXPECT_EQ(found("", "/nowhere", "/nowhere"), "");
+  EXPECT_EQ(found("none", dir.path(), dir.path()), "");
+  EXPECT_EQ(found(tool.c_str(), "", ""), tool);
+  EXPECT_EQ(found((tool + "er").c_str(), dir.path(), dir.path()), "");
+  setenv("PATH", path.c_str(), 1);
+  unsetenv("KILN_TEST_TOOL");
+}
+
 // A group of processes that is stopped, or frozen with its machine, has not waited.
 TEST(ChildProcess, TimeInWhichAllAreStoppedDoesNotCount) {
   const TempDir dir;

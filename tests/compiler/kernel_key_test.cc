@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "compiler/assembler.h"
 #include "compiler/program_cache.h"
 
 namespace kiln {
@@ -56,6 +57,41 @@ TEST(KernelKey, ChangesWithEverythingThatIsInIt) {
   for (const KernelIdentity& other : {text, schedule, target, math})
     EXPECT_TRUE(keys.insert(KernelPreimage(other).Key()).second);
   EXPECT_EQ(KernelPreimage(base).Key(), KernelPreimage(KernelIdentity(base)).Key());
+}
+
+// Of code that an assembler goes on with; other code knows of none.
+TEST(KernelKey, NamesTheAssembler) {
+  const auto key = [](const char* target, const char* assembler) {
+    return KernelPreimage({"kernel v1 math 1\n", "streaming", *Target::Parse(target),
+                           MathMode::kStrict, assembler})
+        .Key();
+  };
+  EXPECT_NE(key("cuda-sm90", ""), key("cuda-sm90", "ptxas 13.0.88"));
+  EXPECT_NE(key("cuda-sm90", "ptxas 12.8.93"), key("cuda-sm90", "ptxas 13.0.88"));
+  EXPECT_EQ(key("x86-64-v3", ""), key("x86-64-v3", "ptxas 13.0.88"));
+  EXPECT_EQ(AssemblerOf(*Target::Parse("x86-64-v3")), "");
+  EXPECT_EQ(AssemblerOf(*Target::Parse("cuda-sm90")), HostAssembler().name);
+}
+
+TEST(Assembler, IsKnownByItsVersion) {
+  EXPECT_EQ(AssemblerVersion("ptxas: NVIDIA (R) Ptx optimizing assembler\n"
+                             "Cuda compilation tools, release 13.0, V13.0.88\nBuild x\n"),
+            "13.0.88");
+  EXPECT_EQ(AssemblerVersion("GNU assembler, Version 2.40, V2.40"), "");
+  EXPECT_EQ(AssemblerVersion(""), "");
+  EXPECT_EQ(AssemblerVersion(", V"), "");
+}
+
+// One that was replaced while a process ran makes nothing under the old key.
+TEST(Assembler, IsTheOneOfTheKey) {
+  const auto made_by = [](const char* version) {
+    CodegenAnswer answer;
+    answer.sections = {{"ptx", ", V1.2.3"}, {"cubin", std::string("ELF\0, ", 6) + version}};
+    return CheckMadeBy("ptxas 13.0.88", answer).ok();
+  };
+  EXPECT_TRUE(made_by("V13.0.88"));
+  EXPECT_FALSE(made_by("V13.1.2"));
+  EXPECT_TRUE(made_by("")) << "it does not say";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "exec/cuda/cuda_device.h"
 #include "exec/cuda/device_kernel.h"
 #include "kernel/abi.h"
 #include "tests/base/status_matchers.h"
@@ -127,6 +128,94 @@ TEST(GpuTest, AnErrorAtAnyCallIsAStatus) {
       EXPECT_THAT(UseAll(EmulatedDriver()), IsOk());
       EXPECT_EQ(Live(), 0u);
     }
+  }
+}
+
+// Each thread stores its number at the end of the block's shared memory, and adds the one there.
+constexpr char kSharedPtx[] = R"(.version 7.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 memory[];
+.visible .entry k0(
+  .param .u64 k0_param_0
+)
+.maxntid 32, 1, 1
+{
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [k0_param_0];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, memory;
+  add.s32 %r3, %r3, %r2;
+  st.shared.u32 [%r3+59872], %r1;
+  bar.sync 0;
+  ld.shared.u32 %r4, [%r3+59872];
+  mul.wide.s32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r4;
+  ret;
+}
+)";
+
+// What a launch of kSharedPtx with these bytes of shared memory, a term, has stored.
+absl::StatusOr<std::vector<int32_t>> UseShared(const std::string& bytes, int32_t extent) {
+  KILN_ASSIGN_OR_RETURN(auto driver, Driver::Open(EmulatedDriver()));
+  KILN_ASSIGN_OR_RETURN(auto gpu, Gpu::Open(std::move(driver), 0));
+  const std::string recipe =
+      "kiln launch 1\nlaunch k0\ngrid 1 1 1\nblock 32 1 1\nshared " + bytes + "\narg buffer out0\n";
+  const DeviceKernel::Counts counts{0, 1, 1, {}};
+  KILN_ASSIGN_OR_RETURN(auto kernel, DeviceKernel::Load(gpu, kSharedPtx, recipe, counts));
+  KILN_ASSIGN_OR_RETURN(auto queue, LaunchQueue::Make(gpu));
+  KILN_ASSIGN_OR_RETURN(auto memory, DeviceMemory::Allocate(gpu, 128));
+  BufferDim dim{0, 32, 1, 0};
+  BufferArg buffer;
+  buffer.host = reinterpret_cast<uint8_t*>(memory->address());
+  buffer.dimensions = 1;
+  buffer.dim = &dim;
+  void* argv[] = {nullptr, &extent, &buffer};
+  KILN_RETURN_IF_ERROR(kernel->Launch(argv, *queue));
+  std::vector<int32_t> values(32);
+  KILN_RETURN_IF_ERROR(gpu->CopyOut(values.data(), memory->address(), 128, queue->stream()));
+  KILN_RETURN_IF_ERROR(queue->Wait());
+  return values;
+}
+
+// The driver refuses a launch with more than 48 KiB of a function that has not asked for them.
+TEST(GpuTest, FunctionsAskForTheSharedMemoryThatTheyTake) {
+  for (const char* const bytes : {"60000", "(* 1 60000)", "(* extent0 600)"}) {
+    SCOPED_TRACE(bytes);
+    Restart();
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<int32_t> values, UseShared(bytes, 100));
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i);
+    EXPECT_EQ(TakeFindings(), "");
+    EXPECT_EQ(kiln_ptx_calls("cuFuncSetAttribute"), 1u);
+  }
+  Restart();
+  EXPECT_EQ(kiln_ptx_calls("cuFuncSetAttribute"), 0u);
+  EXPECT_THAT(UseShared("200000", 100).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("takes 200000 bytes of shared memory, a block has at most")));
+}
+
+// Machine code for another level, or none at all: the text beside it runs.
+TEST(GpuTest, TheTextRunsWhereTheMachineCodeDoesNot) {
+  constexpr char kKernel[] =
+      "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = add(in0[a], 1)\n";
+  for (const std::string& cubin : {std::string("\177ELF\2\1\1", 7), std::string("no code")}) {
+    Restart();
+    KILN_ASSERT_OK_AND_ASSIGN(auto driver, Driver::Open(EmulatedDriver()));
+    KILN_ASSERT_OK_AND_ASSIGN(auto gpu, Gpu::Open(std::move(driver), 0));
+    KILN_ASSERT_OK_AND_ASSIGN(auto device, MakeCudaDevice(gpu, "cuda-emulated"));
+    const std::string text(kPtx, sizeof(kPtx));
+    CodeImage image = {text, cubin, kRecipe, kKernel};
+    EXPECT_THAT(device->Load(image), IsOk());
+    EXPECT_EQ(kiln_ptx_calls("cuModuleLoadDataEx"), 2u);
+    image.code = "no code either";
+    EXPECT_THAT(device->Load(image), StatusIs(absl::StatusCode::kDataLoss));
+    kiln_ptx_fail_at(1, kOutOfMemory, 1);  // is no reason to try the text
+    EXPECT_THAT(device->Load({text, cubin, kRecipe, kKernel}),
+                StatusIs(absl::StatusCode::kResourceExhausted));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <map>
@@ -10,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "halide_gen/common/build_id.h"
+#include "base/child_process.h"
 #include "halide_gen/common/files.h"
 #include "halide_gen/common/worker.h"
 #include "halide_gen/cuda/assembler.h"
@@ -26,7 +27,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr const char* kLevels[] = {"cuda-sm80", "cuda-sm90", "cuda-sm100", "cuda-sm120"};
 
@@ -38,6 +38,8 @@ constexpr char kSoftmax[] =
     "s2 : f32 [a] = reduce add over b (s1[a, b])\n"
     "out 0 f32 [a, b] dense = div(s1[a, b], s2[a])\n";
 
+std::string Ptxas() { return FindTool("ptxas", "KILN_PTXAS", "/usr/local/cuda/bin"); }
+
 // The answer for the schedule that is chosen where rows have at most `most` elements.
 CodegenAnswer AnswerFor(const std::string& text, std::vector<std::string> sections,
                         const char* level = "cuda-sm80", int64_t most = 256) {
@@ -47,7 +49,8 @@ CodegenAnswer AnswerFor(const std::string& text, std::vector<std::string> sectio
   return Serve({.kernel = text,
                 .schedule = ChooseSchedule(kernel, sizes, machine).ToString(),
                 .target = level,
-                .sections = std::move(sections)});
+                .sections = std::move(sections),
+                .assembler = Ptxas()});
 }
 
 std::map<std::string, std::string> SectionsOf(const CodegenAnswer& answer) {
@@ -102,7 +105,7 @@ TEST(CudaWorker, TheTextIsTheSameForEachLevel) {
 TEST(CudaWorker, RefusesWhatIsOfAnotherDevice) {
   const CodegenAnswer elf = AnswerFor(kRelu, {"elf"});
   EXPECT_EQ(elf.outcome, CodegenAnswer::Outcome::kDeterministic);
-  EXPECT_EQ(elf.error, "section \"elf\": there is none; ask for ptx, launch, cubin, ptxas");
+  EXPECT_EQ(elf.error, "section \"elf\": there is none; ask for ptx, launch, cubin, ptxas, sass");
   const CodegenAnswer pointwise = Serve({.kernel = kRelu,
                                          .schedule = "pointwise step=8",
                                          .target = "cuda-sm80",
@@ -112,7 +115,7 @@ TEST(CudaWorker, RefusesWhatIsOfAnotherDevice) {
 }
 
 TEST(CudaWorker, AssemblesForEachLevel) {
-  if (*kCodegenAssembler == '\0') GTEST_SKIP() << "no ptxas in this build";
+  if (Ptxas().empty()) GTEST_SKIP() << "there is no ptxas";
   std::map<std::string, std::string> cubins;
   for (const char* level : kLevels) {
     SCOPED_TRACE(level);
@@ -136,21 +139,73 @@ TEST(CudaWorker, AssemblesForEachLevel) {
   EXPECT_NE(cubins["cuda-sm80"], cubins["cuda-sm100"]) << "of one kernel";
 }
 
-TEST(CudaWorker, FindsTheVersionOfTheAssembler) {
-  EXPECT_EQ(AssemblerVersion("ptxas: NVIDIA (R) Ptx optimizing assembler\n"
-                             "Cuda compilation tools, release 13.0, V13.0.88\nBuild x\n"),
-            "13.0.88");
-  EXPECT_EQ(AssemblerVersion("GNU assembler 2.40"), "");
-  if (*kCodegenAssembler != '\0') {
-    EXPECT_THAT(kCodegenAssembler, StartsWith("ptxas "));
+TEST(CudaWorker, ACubinNeedsAnAssembler) {
+  CodegenRequest request{.kernel = kRelu,
+                         .schedule = AnswerFor(kRelu, {"ptx"}).schedule,
+                         .target = "cuda-sm90",
+                         .sections = {"cubin"},
+                         .assembler = "/nowhere/ptxas"};
+  const CodegenAnswer absent = Serve(request);
+  EXPECT_EQ(absent.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_THAT(absent.error, HasSubstr("\"/nowhere/ptxas\": cannot be run"));
+  request.assembler = "";
+  const CodegenAnswer unnamed = Serve(request);
+  EXPECT_EQ(unnamed.outcome, CodegenAnswer::Outcome::kTransient);
+  EXPECT_THAT(unnamed.error, HasSubstr("ptxas: the request does not say where it is"));
+}
+
+// One of an older toolkit does not know the level: the driver's may.
+TEST(CudaWorker, AnAssemblerThatRefusesCostsTheCubinAlone) {
+  KILN_ASSERT_OK_AND_ASSIGN(const ScratchDir dir, ScratchDir::Make());
+  const std::string refusing = dir.path() + "/ptxas";
+  KILN_ASSERT_OK(WriteBytes(refusing, "#!/bin/sh\necho \"ptxas fatal: no $2\"; exit 1\n"));
+  ASSERT_EQ(chmod(refusing.c_str(), 0700), 0);
+  CodegenRequest request{.kernel = kRelu,
+                         .schedule = AnswerFor(kRelu, {"ptx"}).schedule,
+                         .target = "cuda-sm120",
+                         .sections = {"ptx", "launch", "cubin", "ptxas"},
+                         .assembler = refusing};
+  const auto sections = SectionsOf(Serve(request));
+  CheckLaunches(sections);
+  EXPECT_EQ(sections.count("cubin"), 0u);
+  EXPECT_THAT(sections.at("ptxas"), HasSubstr("ptxas fatal: no -arch=sm_120"));
+  request.sections = {"cubin"};
+  const CodegenAnswer alone = Serve(request);
+  EXPECT_EQ(alone.outcome, CodegenAnswer::Outcome::kDeterministic);
+  EXPECT_THAT(alone.error, HasSubstr("ptxas fatal: no -arch=sm_120"));
+}
+
+// An assembler is told the threads of a block where they bound the registers of each, and of no
+// other.
+TEST(CudaWorker, LargeBlocksBoundRegisters) {
+  constexpr char kColumnSums[] =
+      "kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\n"
+      "s0 : f32 [b] = reduce add over a (in0[a, b])\nout 0 f32 [b] dense = s0[b]\n";
+  for (const auto& [schedule, bound] :
+       {std::pair{"columns vector=1 columns=32 rows=16 runs=32", true},
+        {"columns vector=1 columns=32 rows=8 runs=32", false}}) {
+    SCOPED_TRACE(schedule);
+    const auto sections = SectionsOf(Serve({.kernel = kColumnSums,
+                                            .schedule = schedule,
+                                            .target = "cuda-sm80",
+                                            .sections = {"ptx", "launch"}}));
+    KILN_ASSERT_OK_AND_ASSIGN(const LaunchRecipe recipe,
+                              LaunchRecipe::Parse(sections.at("launch")));
+    for (const DeviceLaunch& launch : recipe.launches) {
+      const std::string& ptx = sections.at("ptx");
+      const size_t entry = ptx.find(absl::StrCat(".entry ", launch.entry, "("));
+      const std::string head = ptx.substr(entry, ptx.find('{', entry) - entry);
+      const auto told = HasSubstr(")\n.maxntid 32, 16, 1\n");
+      EXPECT_THAT(head, testing::Conditional(bound, told, Not(HasSubstr("maxntid"))));
+    }
   }
 }
 
 // A text that is none is the kernel's fault, not that of the moment.
 TEST(CudaWorker, TheAssemblerRefusesWhatIsNoPtx) {
-  if (*kCodegenAssembler == '\0') GTEST_SKIP() << "no ptxas in this build";
+  if (Ptxas().empty()) GTEST_SKIP() << "there is no ptxas";
   KILN_ASSERT_OK_AND_ASSIGN(const ScratchDir dir, ScratchDir::Make());
-  EXPECT_THAT(Assemble("no ptx\n", *Target::Parse("cuda-sm80"), dir.path()),
+  EXPECT_THAT(Assemble("no ptx\n", *Target::Parse("cuda-sm80"), Ptxas(), dir.path()),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("refuses the kernel")));
 }
 

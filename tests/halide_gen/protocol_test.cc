@@ -49,7 +49,7 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
   EXPECT_EQ(hello->build_id, "id");
   EXPECT_EQ(hello->compiler, "halide");
   const auto request =
-      DecodeRequest(Encode(CodegenRequest{"k", "p", "t", {"elf", "stmt"}, 12, 34}));
+      DecodeRequest(Encode(CodegenRequest{"k", "p", "t", {"elf", "stmt"}, 12, 34, "as", "dis"}));
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->kernel, "k");
   EXPECT_EQ(request->schedule, "p");
@@ -57,6 +57,8 @@ TEST(ProtocolTest, MessagesSurviveEncoding) {
   EXPECT_EQ(request->sections, (std::vector<std::string>{"elf", "stmt"}));
   EXPECT_EQ(request->timeout_ms, 12u);
   EXPECT_EQ(request->cpu_ms, 34u);
+  EXPECT_EQ(request->assembler, "as");
+  EXPECT_EQ(request->disassembler, "dis");
   const CodegenAnswer want = SomeAnswer();
   const auto answer = DecodeAnswer(Encode(want));
   ASSERT_TRUE(answer.ok());

@@ -97,6 +97,9 @@ TEST(LaunchExpr, OddOnesAreErrorsOrRight) {
   EXPECT_EQ(value("(/ -9223372036854775808 -1)"), INT64_MIN);
   EXPECT_EQ(value("(* 9223372036854775807 2)"), -2);
   EXPECT_FALSE(LaunchExpr::Parse("extent7")->Evaluate(Facts()).ok());
+  EXPECT_EQ(LaunchExpr::Parse("(* 16 (min 8 9))")->Constant(), 128);
+  for (const char* text : {"extent0", "(* 0 (stride in0 1))", "(align out0)", "(/ 1 0)"})
+    EXPECT_EQ(LaunchExpr::Parse(text)->Constant(), std::nullopt) << text;
   for (const char* text : {"", "(", "()", "(+ 1)", "(+ 1 2", "(+ 1 2) 3", "(pow 1 2)", "extent",
                            "extent-1", "(align)", "(align x0)", "(stride in0)", "in0", "1.5"})
     EXPECT_THAT(LaunchExpr::Parse(text), StatusIs(absl::StatusCode::kDataLoss)) << text;
