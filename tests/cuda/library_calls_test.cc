@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/compare.h"
+#include "base/dtype.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/kernel_service.h"
@@ -82,7 +83,8 @@ void ExpectAsReference(const Graph& graph, const std::vector<Tensor>& inputs,
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, Interpret(graph, inputs));
   ASSERT_EQ(got.size(), want.size());
   for (size_t k = 0; k < want.size(); ++k) {
-    const double tolerance = got[k].dtype() == DType::kBF16 ? 1e-2 : 2e-5;
+    const DType type = got[k].dtype();
+    const double tolerance = type == DType::kBF16 ? 1e-2 : type == DType::kF16 ? 2e-3 : 2e-5;
     const Comparison comparison = Compare(got[k], want[k], tolerance, tolerance);
     EXPECT_TRUE(comparison.ok) << "output " << k << ": " << comparison.what;
   }
@@ -274,6 +276,35 @@ TEST_F(LibraryCalls, AskTheHeuristicsOncePerForm) {
   };
   EXPECT_EQ(queries(), 4u);  // two forms, for aligned operands and for others
   EXPECT_EQ(queries(), 0u);
+}
+
+TEST_F(LibraryCalls, OfHalves) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput x : f16 [1, 3, 6, 6]\ninput w : f16 [4, 3, 3, 3]\ninput v : f16 [16, 5]\n"
+      "c = conv(x, w)\nf = reshape(c) {shape = [4, 16]}\ny = matmul(f, v)\noutput y\n");
+  std::vector<Tensor> inputs;
+  for (const Tensor& numbers :
+       {Numbers({1, 3, 6, 6}, 1), Numbers({4, 3, 3, 3}, 2), Numbers({16, 5}, 3)}) {
+    Tensor& halves = inputs.emplace_back(Tensor::Allocate(DType::kF16, numbers.shape()));
+    for (int64_t i = 0; i < numbers.num_elements(); ++i)
+      static_cast<uint16_t*>(halves.data())[i] =
+          FloatToHalf(static_cast<const float*>(numbers.data())[i]);
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const Ran ran, RunIt(graph, inputs, Options(EmulatedRuntime())));
+  EXPECT_EQ(ComputedBy(ran), "cuDNN, cuBLASLt");
+  ExpectAsReference(graph, inputs, ran.outputs);
+}
+
+TEST_F(LibraryCalls, OfSamplesThatAreKeptApart) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput a : f32 [n, 4, 8]\ninput b : f32 [8, 8]\nm = matmul(a, b)\n"
+      "y = matmul(m, b)\noutput y\n");
+  const std::vector<Tensor> inputs = {Numbers({3, 4, 8}, 1), Numbers({8, 8}, 2)};
+  CompileOptions options = Options(EmulatedRuntime());
+  options.batch_invariant = true;
+  KILN_ASSERT_OK_AND_ASSIGN(const Ran ran, RunIt(graph, inputs, options));
+  ExpectAsReference(graph, inputs, ran.outputs);
+  EXPECT_EQ(fakes_.cublaslt.computed(), 6u);  // two calls for each of three samples
 }
 
 TEST_F(LibraryCalls, RunOnCopiesWhereTheLibraryHasNoAlgorithm) {

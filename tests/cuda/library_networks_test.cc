@@ -15,6 +15,7 @@
 #include "compiler/compile.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
 #include "tests/cuda/fake/fakes.h"
 #include "tests/models/model_case.h"
 
@@ -75,6 +76,39 @@ TEST_P(LibraryNetworks, GiveTheExpectedOutputs) {
   }
 }
 
+// What is cached of a model is of the libraries that there were.
+using CachedNetwork = LibraryNetworks;
+TEST_P(CachedNetwork, HasTheCallsOfTheLibrariesThatAreThere) {
+  const TempDir cache;
+  const auto calls = [&](DeviceLibrary library) {
+    CompileOptions options;
+    options.threads = 1;
+    options.cache.directory = cache.path();
+    options.compile_mode = CompileMode::kNever;
+    options.target = Target::Parse("cuda-sm80");
+    options.device_library = library;
+    int count = 0;
+    options.on_plan = [&](const PlanInfo& plan) {
+      count += static_cast<int>(plan.library_calls.size());
+    };
+    auto runtime = Runtime::Create({.threads = 1, .device = "cuda-emulated"});
+    EXPECT_THAT(runtime, IsOk());
+    options.runtime = *std::move(runtime);
+    const std::string folder = std::string(KILN_TEST_DATA_DIR "/models/tiny/") + GetParam();
+    auto model = Compile(folder + "/model.onnx", options);
+    EXPECT_THAT(model, IsOk());
+    auto ran = model->Run(Named(*ReadModel(folder + "/model.onnx"), ReadTensors(folder, "input")));
+    EXPECT_THAT(ran, IsOk());
+    return count;
+  };
+  const int all = calls(DeviceLibrary::kFound);
+  EXPECT_GT(all, 0);
+  EXPECT_EQ(calls(DeviceLibrary::kNever), 0);
+  EXPECT_EQ(calls(DeviceLibrary::kFound), all);
+  EXPECT_EQ(calls(DeviceLibrary::kAlways), all);
+}
+
+INSTANTIATE_TEST_SUITE_P(One, CachedNetwork, testing::Values("mlp_mixer_small"));
 INSTANTIATE_TEST_SUITE_P(All, LibraryNetworks, testing::ValuesIn(Networks()),
                          [](const auto& info) { return info.param; });
 
