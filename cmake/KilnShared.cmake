@@ -26,7 +26,7 @@ if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   return()
 endif()
 
-set(runtime_parts kiln_base kiln_kernel kiln_persistent_cache kiln_pool kiln_vm_ops kiln_vm kiln_loader kiln_validation
+set(runtime_parts kiln_base kiln_kernel kiln_persistent_cache kiln_pool kiln_vm_ops kiln_vm kiln_loader kiln_validation kiln_library_shapes
   kiln_exec_library kiln_program_proto kiln_exec kiln_package_proto kiln_package kiln_c_runtime)
 kiln_shared(kiln_runtime_shared OUTPUT kiln_runtime PARTS ${runtime_parts})
 kiln_shared(

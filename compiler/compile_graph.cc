@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "compiler/device_library.h"
 #include "compiler/example_launch.h"
 #include "compiler/program_builder.h"
 #include "compiler/segments.h"
@@ -20,6 +21,7 @@ PipelineOptions PassesFor(const CompileOptions& options) {
   passes.level = options.graph_opt_level;
   passes.target = TargetOf(options);
   passes.fast = options.math == MathMode::kFast;
+  passes.libraries = LibrariesOf(options);
   passes.fuses_reductions = options.jit_level > 1 && options.fusion_rules == FusionRules::kPriced;
   passes.disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   if (options.dump) {
@@ -36,7 +38,8 @@ GroupOptions GroupingFor(const CompileOptions& options, const Machine& machine) 
           .rules = options.fusion_rules,
           .alone = {options.no_fuse.begin(), options.no_fuse.end()},
           .forced = {options.forced_fusion.begin(), options.forced_fusion.end()},
-          .machine = &machine};
+          .machine = &machine,
+          .library = LibraryRulesOf(options)};
 }
 
 }  // namespace

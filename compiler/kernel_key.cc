@@ -30,6 +30,7 @@ constexpr KeyOption kOwnOptions[] = {
     {"external_data_links", false, "decides whether a model is read, not what is made of it"},
     {"disabled_passes", false,
      "decides which Kernels and schedules there are; both are in the key"},
+    {"device_library", false, "decides which Kernels there are"},
     {"updatable", false, "decides which Kernels there are"},
     {"const_shapes", false, "decides which Kernels there are"},
     {"fusion_rules", false, "decides which Kernels and schedules there are; both are in the key"},

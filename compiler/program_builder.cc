@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "compiler/device_library.h"
 #include "compiler/element_moves.h"
 #include "compiler/kernel_choice.h"
 #include "compiler/kernel_key.h"
@@ -52,6 +53,7 @@ class Builder {
         options_(options),
         machine_(MachineOf(options)),
         device_memory_(!OnHost(machine_.target.device)),
+        library_(LibraryRulesOf(options)),
         dump_(options.dump),
         moves_(graph, grouping) {}
 
@@ -336,13 +338,39 @@ class Builder {
     }
   }
 
-  // Library operators are the host's.
+  // Library operators are the host's, or a library's of the device.
   absl::Status AddLibrary(const Group& group) {
     const LibraryCall& call = *group.call;
-    for (const StridedView& input : call.inputs) Bring(input.base, Where::kHost);
-    program::LibraryThunk* const thunk = NewThunk(group)->mutable_library();
     const Node& node = graph_.node(call.op);
+    const bool on_device = device_memory_ && IsDeviceCall(graph_, node, library_);
+    const Where where = on_device ? Where::kDevice : Where::kHost;
+    for (const StridedView& input : call.inputs) Bring(input.base, where);
+    program::LibraryThunk* const thunk = NewThunk(group)->mutable_library();
     thunk->set_op(node.op->name);
+    KILN_RETURN_IF_ERROR(AddAttributes(node, *thunk));
+    for (const StridedView& input : call.inputs) {
+      program::TensorRef* const ref = thunk->add_inputs();
+      if (input.base.valid()) {
+        SetStridedRef(input, where, ref);
+      } else {
+        ref->set_buffer(-1);
+      }
+    }
+    home_of_[call.output.base] = where;
+    SetStridedRef(call.output, where, thunk->add_outputs());
+    for (size_t k = 1; k < node.outputs.size(); ++k) {
+      home_of_[node.outputs[k]] = where;
+      SetRef(node.outputs[k], where, thunk->add_outputs());
+    }
+    for (const LibraryPostOp& op : call.post_ops) {
+      program::PostOp* const post_op = thunk->add_post_ops();
+      post_op->set_name(op.name);
+      post_op->mutable_numbers()->Add(op.numbers.begin(), op.numbers.end());
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status AddAttributes(const Node& node, program::LibraryThunk& thunk) {
     for (const AttrSpec& spec : node.op->attrs) {
       if (spec.kind == AttrKind::kType) continue;  // operands have their types
       const bool one = spec.kind == AttrKind::kInt;
@@ -351,27 +379,11 @@ class Builder {
                                                 ": attribute \"", spec.name,
                                                 "\" is not of integers"));
       }
-      program::Attribute* const attribute = thunk->add_attributes();
+      program::Attribute* const attribute = thunk.add_attributes();
       attribute->set_name(spec.name);
       const std::vector<int64_t> values =
           one ? std::vector<int64_t>{IntAttr(node, spec.name)} : IntsAttr(node, spec.name);
       attribute->mutable_ints()->Add(values.begin(), values.end());
-    }
-    for (const StridedView& input : call.inputs) {
-      program::TensorRef* const ref = thunk->add_inputs();
-      if (input.base.valid()) {
-        SetStridedRef(input, Where::kHost, ref);
-      } else {
-        ref->set_buffer(-1);
-      }
-    }
-    SetStridedRef(call.output, Where::kHost, thunk->add_outputs());
-    for (size_t k = 1; k < node.outputs.size(); ++k)
-      SetRef(node.outputs[k], Where::kHost, thunk->add_outputs());
-    for (const LibraryPostOp& op : call.post_ops) {
-      program::PostOp* const post_op = thunk->add_post_ops();
-      post_op->set_name(op.name);
-      post_op->mutable_numbers()->Add(op.numbers.begin(), op.numbers.end());
     }
     return absl::OkStatus();
   }
@@ -402,6 +414,7 @@ class Builder {
   const CompileOptions& options_;
   const Machine& machine_;
   const bool device_memory_;  // kernels run on a device with memory of its own
+  const LibraryRules library_;
   const DumpFn& dump_;
   const ElementMoves moves_;
   BuiltProgram out_;

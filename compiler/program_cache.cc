@@ -15,6 +15,7 @@
 #include "base/task_queue.h"
 #include "base/tensor_bytes.h"
 #include "compiler/build_id.h"
+#include "compiler/device_library.h"
 #include "compiler/model_source.h"
 #include "compiler/tuner.h"
 #include "compiler/variants.h"
@@ -42,6 +43,7 @@ constexpr KeyOption kOwnOptions[] = {
     {"max_weight_bytes", false, "a Program knows its model's bytes: Variants() looks"},
     {"external_data_links", false, "files are opened by it before a Program is looked up"},
     {"disabled_passes", true, "field disabled_passes"},
+    {"device_library", true, "field libraries: those it comes to"},
     {"updatable", true, "a field updatable each"},
     {"const_shapes", true, "a field const_shape each"},
     {"fusion_rules", true, "field fusion_rules"},
@@ -71,6 +73,8 @@ Preimage KeyOf(const std::vector<ModelFile>& files, const CompileOptions& option
       .Add("isa", TargetOf(options).name())
       .Add("disabled_passes", absl::StrJoin(options.disabled_passes, "\n"))
       .Add("fusion_rules", options.fusion_rules == FusionRules::kPriced ? "priced" : "greedy");
+  if (const LibrarySet libraries = LibrariesOf(options); libraries != kHostLibrary)
+    preimage.Add("libraries", absl::StrCat(libraries));
   for (const std::string& node : options.no_fuse) preimage.Add("no_fuse", node);
   for (const std::string& name : options.updatable) preimage.Add("updatable", name);
   for (const auto& [name, shape] : options.const_shapes)

@@ -163,8 +163,8 @@ class Checker {
     }
     if (!device) return absl::OkStatus();
     const auto on = Name(thunk.device);
-    if (thunk.kind == Kind::kLibrary || thunk.kind == Kind::kHostDims)
-      return Refused("has operands on device \"", on, "\", where no library is");
+    if (thunk.kind == Kind::kHostDims)
+      return Refused("has operands on device \"", on, "\", which only the host writes");
     if (thunk.kind == Kind::kCopy)
       return strided ? Refused("copies with strides on device \"", on, "\"") : absl::OkStatus();
     if (host) return Invalid("has operands on the host and on device \"", on, "\"");

@@ -54,10 +54,8 @@ absl::Status CheckConstants(const PlanDraft& draft, library::Session& session, b
   return absl::OkStatus();
 }
 
-// Copies of constants that steps read on a device.
-absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
-                             std::vector<std::shared_ptr<void>>& uploads) {
-  const CheckedProgram& program = draft.program;
+// That the program's device is the runtime's.
+absl::Status CheckDevice(const CheckedProgram& program, const PlanOptions& options) {
   if (OnHost(program.other)) return absl::OkStatus();
   if (options.device == nullptr || options.device->device().target().device != program.other) {
     return absl::FailedPreconditionError(
@@ -71,6 +69,14 @@ absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
                      "this model are on device \"",
                      Name(program.other), "\""));
   }
+  return absl::OkStatus();
+}
+
+// Copies of constants that steps read on a device.
+absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
+                             std::vector<std::shared_ptr<void>>& uploads) {
+  const CheckedProgram& program = draft.program;
+  if (OnHost(program.other)) return absl::OkStatus();
   uploads.resize(program.variant->constants.size());
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const CheckedBuffer& buffer = program.buffers[b];
@@ -84,7 +90,7 @@ absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
 }
 
 absl::Status PrepareLaunches(PlanDraft& draft, PlanThreads& threads,
-                             const library::Choosing& choosing) {
+                             const library::Choosing& choosing, const PlanOptions& options) {
   std::vector<std::shared_ptr<library::Session>> sessions(draft.launches.size());
   for (size_t t = 0; t < draft.launches.size(); ++t) {
     if (!draft.needed[t]) continue;
@@ -94,7 +100,8 @@ absl::Status PrepareLaunches(PlanDraft& draft, PlanThreads& threads,
       KILN_RETURN_IF_ERROR(OfThunk(draft.program, t, PrepareLaunch(draft, t)));
     }
   }
-  return PrepareCalls(draft, sessions, choosing);
+  ComputeDevice* const device = options.device != nullptr ? &options.device->device() : nullptr;
+  return PrepareCalls(draft, sessions, choosing, device);
 }
 
 }  // namespace
@@ -183,7 +190,8 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   KILN_ASSIGN_OR_RETURN(PlanDraft draft, SizeProgram(*program, symbols, present, wanted));
   PlanThreads threads(draft, session);
   KILN_RETURN_IF_ERROR(threads.Tile(draft, options.by_samples));
-  KILN_RETURN_IF_ERROR(PrepareLaunches(draft, threads, choosing));
+  KILN_RETURN_IF_ERROR(CheckDevice(*program, options));
+  KILN_RETURN_IF_ERROR(PrepareLaunches(draft, threads, choosing, options));
   KILN_RETURN_IF_ERROR(CheckConstants(draft, *session, options.watched));
 
   std::shared_ptr<ExecutionPlan> plan(new ExecutionPlan());

@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "exec/host_call.h"
+#include "exec/support/device.h"
 
 namespace kiln {
 namespace {
@@ -49,11 +52,30 @@ library::Request RequestOf(const PlanDraft& draft, size_t t) {
   return request;
 }
 
+// A call of the device's library; of the host's, where it takes none.
+Made MakeOnDevice(const library::Operator& op, const library::Request& request,
+                  const std::shared_ptr<library::Session>& session, int64_t workspace_limit,
+                  ComputeDevice& device) {
+  if (const absl::Status status = library::CheckOperands(op, request); !status.ok())
+    return Annotate(status, op.name);
+  Made made = device.MakeCall(op.name, request);
+  if (!absl::IsUnimplemented(made.status())) return made;
+  const std::string refusal(made.status().message());
+  made = library::Make(op, request, session, {"", false, workspace_limit});
+  KILN_RETURN_IF_ERROR(made.status());
+  std::vector<library::Considered> considered = (*made)->considered();
+  considered.insert(considered.begin(), {"library of the device", refusal});
+  considered.back().implementation += ", on copies in the host's memory";
+  made = OnHostCopies(*std::move(made), request);
+  (*made)->set_considered(std::move(considered));
+  return made;
+}
+
 }  // namespace
 
 absl::Status PrepareCalls(PlanDraft& draft,
                           const std::vector<std::shared_ptr<library::Session>>& sessions,
-                          const library::Choosing& choosing) {
+                          const library::Choosing& choosing, ComputeDevice* device) {
   std::vector<Call> calls;
   std::vector<std::pair<size_t, size_t>> jobs;  // (call, lane)
   int most = 1;
@@ -75,8 +97,12 @@ absl::Status PrepareCalls(PlanDraft& draft,
       jobs.size(),
       [&](size_t k) {
         Call& call = calls[jobs[k].first];
-        call.primitives[jobs[k].second] = library::MakeChosen(
-            *draft.program.thunks[call.thunk].op, call.request, sessions[call.thunk], choosing);
+        const CheckedThunk& thunk = draft.program.thunks[call.thunk];
+        const auto& session = sessions[call.thunk];
+        call.primitives[jobs[k].second] =
+            OnHost(thunk.device)
+                ? library::MakeChosen(*thunk.op, call.request, session, choosing)
+                : MakeOnDevice(*thunk.op, call.request, session, choosing.workspace_limit, *device);
       },
       static_cast<int>(threads));
   for (Call& call : calls) {

@@ -95,7 +95,9 @@ absl::Status PlanThreads::TileSamples(PlanDraft& draft) {
   for (size_t t = 0; t < thunks; ++t) {
     const int64_t samples = samples_[t].samples;
     if (samples <= 1) continue;
-    const int64_t lanes = SampleShares(draft, t) ? 1 : LanesFor(samples, session_->threads());
+    // The queue of a device has one caller.
+    const bool alone = SampleShares(draft, t) || !OnHost(draft.program.thunks[t].device);
+    const int64_t lanes = alone ? 1 : LanesFor(samples, session_->threads());
     draft.tilings.push_back({t, t + 1, samples, lanes});
     draft.problem.repeats.push_back({t, t + 1, lanes});
   }

@@ -98,7 +98,8 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
         absl::StrCat("node \"", *unknown.begin(),
                      "\": the graph after passes has none of that name; kiln inspect lists them"));
   }
-  KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis, Analyse(graph, options.level));
+  KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis,
+                        Analyse(graph, options.level, options.library));
   Clusters clusters(graph, analysis, options);
   clusters.MergeAll();
   Grouping grouping;

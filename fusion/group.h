@@ -73,6 +73,7 @@ struct GroupOptions {
   // Names of producers and consumers that are fused though it does not pay, where that is legal.
   std::set<std::pair<std::string, std::string>> forced = {};
   const Machine* machine = nullptr;  // for prices; null: the one shipped for x86-64-v3
+  LibraryRules library = {};
 };
 
 const char* Name(Group::Kind kind);

@@ -13,6 +13,7 @@
 #include "fusion/node_reads.h"
 #include "fusion/rewrite.h"
 #include "graph/op.h"
+#include "schedule/device.h"
 
 namespace kiln {
 namespace {
@@ -114,10 +115,13 @@ size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
 // Follows the chain of nodes behind one operator.
 class Chain {
  public:
-  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, FoundCalls& found,
-        LibraryCall& call)
+  // `model`: of the device whose library computes the call; null: the host's.
+  Chain(const Graph& graph, const std::vector<std::vector<NodeId>>& users, const DeviceModel* model,
+        bool fast, FoundCalls& found, LibraryCall& call)
       : graph_(graph),
         users_(users),
+        model_(model),
+        fast_(fast),
         found_(found),
         taken_(found.taken),
         call_(call),
@@ -188,17 +192,25 @@ class Chain {
     return TakeBinary(id, node);
   }
 
-  // Enters a post-op that `nodes` make, the last of which has the result.
-  bool Take(std::vector<NodeId> nodes, LibraryPostOp op) {
+  // Enters a post-op that `nodes` make, the last of which has the result. `vector`: as PostOpForm.
+  bool Take(std::vector<NodeId> nodes, LibraryPostOp op, bool vector = false) {
+    std::vector<PostOpForm> before;
+    for (size_t k = 0; k < call_.post_ops.size(); ++k)
+      before.push_back({call_.post_ops[k].name, vectors_[k]});
+    if (model_ != nullptr &&
+        !model_->takes_post_op(op_.op->name, before, {op.name, vector}, fast_)) {
+      return Stop(absl::StrCat("the device's library does no \"", op.name, "\" here"));
+    }
     saved_.push_back({call_.nodes.size(), call_.inputs.size(), call_.output});
+    vectors_.push_back(vector);
     call_.nodes.insert(call_.nodes.end(), nodes.begin(), nodes.end());
     call_.post_ops.push_back(std::move(op));
     at_ = graph_.node(nodes.back()).outputs[0];
     call_.output.base = at_;
     return true;
   }
-  bool Take(NodeId node, LibraryPostOp op) {
-    return Take(std::vector<NodeId>{node}, std::move(op));
+  bool Take(NodeId node, LibraryPostOp op, bool vector = false) {
+    return Take(std::vector<NodeId>{node}, std::move(op), vector);
   }
 
   bool TakeActivation(const ActivationPattern& found) {
@@ -214,12 +226,15 @@ class Chain {
     call_.inputs.resize(saved.inputs);
     call_.output = saved.output;
     call_.post_ops.pop_back();
+    vectors_.pop_back();
     at_ = call_.output.base;
     saved_.pop_back();
   }
 
   bool TakeTranspose(NodeId id, const Node& node) {
     if (axes_.empty()) return Stop("the transpose follows a reshape");
+    if (model_ != nullptr && !IsMatmul(op_))
+      return Stop("the device's library writes dense results only");
     const ValueId moved = node.outputs[0];
     const absl::StatusOr<NodeReads> reads = ReadsOf(graph_, moved);
     if (!reads.ok()) return Stop("the transpose is not understood");
@@ -255,7 +270,8 @@ class Chain {
       return Stop(absl::StrCat("the operand of \"", node.op->name,
                                "\" is neither a vector over the channels nor of the same shape"));
     }
-    Take(id, {add ? "add" : "mul", {}});
+    const bool vector = !(graph_.value(other).shape == graph_.value(at_).shape);
+    if (!Take(id, {add ? "add" : "mul", {}}, vector)) return false;
     call_.inputs.push_back(*std::move(operand));
     return true;
   }
@@ -315,18 +331,22 @@ class Chain {
 
   const Graph& graph_;
   const std::vector<std::vector<NodeId>>& users_;
+  const DeviceModel* const model_;
+  const bool fast_;
   FoundCalls& found_;
   std::vector<bool>& taken_;
   LibraryCall& call_;
   const Node& op_;
   ValueId at_;
   std::vector<int> axes_;  // axis of the operator's output -> of at_, -1: extent 1; empty: unknown
-  std::vector<Saved> saved_;  // before each post-op, to undo those at the end
+  std::vector<Saved> saved_;   // before each post-op, to undo those at the end
+  std::vector<bool> vectors_;  // of each post-op: as PostOpForm
 };
 
 }  // namespace
 
-std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
+std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level,
+                                          const LibraryRules& rules) {
   std::vector<LibraryCall> calls(graph.nodes().size());
   FoundCalls found(graph);
   const std::vector<std::vector<NodeId>> users = graph.Users();
@@ -336,12 +356,14 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
     LibraryCall& call = calls[i];
     call.op = NodeId{static_cast<int32_t>(i)};
     call.nodes = {call.op};
+    const DeviceModel* const model =
+        IsDeviceCall(graph, node, rules) ? &ModelOf(rules.device) : nullptr;
     const bool takes_views = level >= 2 && TakesViews(graph, node);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       StridedView& input = call.inputs.emplace_back();
       if (!node.inputs[k].valid()) continue;
       input = DenseView(graph, node.inputs[k]);
-      if (!takes_views) continue;
+      if (!takes_views || (model != nullptr && !IsMatmul(node))) continue;
       for (const auto view : {StridedOf, StridedStep}) {
         StridedView strided = view(graph, node.inputs[k]);
         if (strided.base == input.base || found.hidden[Index(strided.base)] ||
@@ -354,7 +376,7 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level) {
     }
     call.output = DenseView(graph, node.outputs[0]);
     if (!takes_views) continue;
-    Chain(graph, users, found, call).Follow();
+    Chain(graph, users, model, rules.fast, found, call).Follow();
   }
   return calls;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "fusion/device_call.h"
 #include "fusion/strided_view.h"
 #include "graph/graph.h"
 
@@ -36,7 +37,8 @@ struct LibraryCall {
 
 // One call for each node of kind kLibrary, by node; `op` is invalid for all others. Below level 2
 // a call does its node and no more. A pure function.
-std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level);
+std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level,
+                                          const LibraryRules& rules = {});
 
 }  // namespace kiln
 

@@ -53,14 +53,15 @@ Group::Kind KindOf(const Node& node, bool view) {
 
 class FactFinder {
  public:
-  FactFinder(const Graph& graph, int level) : graph_(graph), level_(level) {}
+  FactFinder(const Graph& graph, int level, const LibraryRules& rules)
+      : graph_(graph), level_(level), rules_(rules) {}
 
   absl::StatusOr<GraphAnalysis> Run() {
     analysis_.nodes.resize(graph_.nodes().size());
     for (size_t i = 0; i < graph_.values().size(); ++i)
       analysis_.root.push_back(ValueId{static_cast<int32_t>(i)});
     for (size_t i = 0; i < graph_.nodes().size(); ++i) KILN_RETURN_IF_ERROR(Classify(i));
-    for (LibraryCall& call : FindLibraryCalls(graph_, level_)) {
+    for (LibraryCall& call : FindLibraryCalls(graph_, level_, rules_)) {
       if (call.op.v < 0) continue;
       for (const NodeId id : call.nodes) {
         NodeAnalysis& analysis = analysis_.nodes[static_cast<size_t>(id.v)];
@@ -206,6 +207,7 @@ class FactFinder {
 
   const Graph& graph_;
   const int level_;
+  const LibraryRules rules_;
   GraphAnalysis analysis_;
 };
 
@@ -228,8 +230,8 @@ int64_t EstimatedBytes(const Value& value) {
   return EstimatedElements(value.shape) * static_cast<int64_t>(SizeOf(value.type));
 }
 
-absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level) {
-  return FactFinder(graph, level).Run();
+absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level, const LibraryRules& rules) {
+  return FactFinder(graph, level, rules).Run();
 }
 
 }  // namespace kiln

@@ -48,8 +48,9 @@ inline constexpr int64_t kExpensive = 8;  // speed
 // Of one evaluation, in additions.
 int64_t CostOf(const ScalarExpr& expr);
 
-// `level` is the optimisation level: what library calls take along depends on it.
-absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level);
+// `level` is the optimisation level: what library calls take along depends on it, and on `rules`.
+absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level,
+                                      const LibraryRules& rules = {});
 
 // Elements, and bytes, of a value; unknown extents count as 32.
 int64_t EstimatedElements(const Shape& shape);

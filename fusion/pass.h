@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/target.h"
+#include "fusion/device_call.h"
 #include "graph/graph.h"
 #include "schedule/device.h"
 
@@ -26,6 +27,7 @@ struct PassContext {
   // Groups will be reductions with what they reduce: what a pass writes as such needs no memory
   // for what is reduced.
   bool fuses_reductions = true;
+  LibraryRules library = {};                     // whose calls library operators are
   int64_t max_folded_bytes = int64_t{64} << 20;  // constants larger than this are not made
 };
 

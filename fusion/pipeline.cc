@@ -51,7 +51,8 @@ constexpr Pass kPasses[] = {
     {"lookup_tables", 2, "Looks what chains of nodes make of bytes up in tables.", LookupTables,
      /*last=*/true},
     {"expand_library", 3, "Writes library operators as kernels where the device has no library.",
-     ExpandLibrary, /*last=*/true, [](const DeviceModel& model) { return !model.library; }},
+     ExpandLibrary, /*last=*/true,
+     [](const DeviceModel& model) { return model.device != DefaultDevice(); }},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
      ChannelsLast, /*last=*/true,
      [](const DeviceModel& model) { return model.layout == ActivationLayout::kChannelsLast; }},
@@ -88,8 +89,10 @@ absl::Status RunPasses(Graph& graph, const PipelineOptions& options) {
           "pass \"", name, "\": there is none of that name; see kiln opt --list-passes"));
     }
   }
-  const PassContext context{
-      .level = options.level, .fast = options.fast, .fuses_reductions = options.fuses_reductions};
+  const PassContext context{.level = options.level,
+                            .fast = options.fast,
+                            .fuses_reductions = options.fuses_reductions,
+                            .library = {options.target.device, options.libraries, options.fast}};
   const auto run = [&](const Pass& pass) -> absl::StatusOr<bool> {
     if (pass.level > options.level || options.disabled.count(pass.name) != 0) return false;
     if (pass.wanted != nullptr && !pass.wanted(ModelOf(options.target))) return false;

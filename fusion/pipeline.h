@@ -20,6 +20,7 @@ struct PipelineOptions {
   Target target = LowestTarget();       // what the graph is compiled for
   bool fast = false;                    // fast math
   bool fuses_reductions = true;         // as in PassContext
+  LibrarySet libraries = kHostLibrary;  // that there are for the target
   std::set<std::string> disabled = {};  // names of passes that do not run
   // Called after each pass that changed the graph (for dumps); may be empty.
   std::function<void(absl::string_view pass, const Graph& graph)> on_changed = {};

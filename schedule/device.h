@@ -13,7 +13,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
+#include "base/dtype.h"
+#include "base/library_set.h"
 #include "base/target.h"
 #include "schedule/machine.h"
 #include "schedule/price.h"
@@ -30,6 +34,23 @@ struct GroupCaps {
 // How the activations of convolutions lie in memory where a library runs fastest.
 enum class ActivationLayout : uint8_t { kChannelsFirst, kChannelsLast };
 
+// What of an operator decides which library computes it, as its record has it. Lists are empty
+// where nothing is said, or the operator has no such attribute.
+struct OperatorForm {
+  absl::string_view name;
+  DType type;
+  size_t rank;  // of its first operand
+  std::vector<int64_t> pads, dilations;
+  bool ceil_mode;
+};
+
+// A post-op of a library call, as far as whether a library does it depends on it. `vector`: its
+// operand is one over the channels or columns.
+struct PostOpForm {
+  absl::string_view name;
+  bool vector = false;
+};
+
 struct DeviceModel {
   DeviceKind device;
   // Yes if the nodes of a kernel gain by running as one, whatever its extents: some template other
@@ -39,7 +60,12 @@ struct DeviceModel {
   std::span<const Template* const> (*templates)();
   GroupCaps caps;
   ActivationLayout layout;
-  bool library;  // has library operators; else they become kernels, or run on the host
+  // The library of the device that computes an operator; where there is none, the operator becomes
+  // kernels, or runs on the host. Null: there is none for any.
+  LibrarySet (*library)(const OperatorForm& op);
+  // Whether one call does `next` after the operator and `before`. Null: as the host's.
+  bool (*takes_post_op)(absl::string_view op, std::span<const PostOpForm> before, PostOpForm next,
+                        bool fast);
   // What an extent that nobody knows is taken to be, in turn, when schedules are priced.
   std::span<const int64_t> open_extents;
   // Of a verified kernel that the schedule suits; one extent per dim. Pure and thread-safe.

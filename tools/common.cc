@@ -181,6 +181,12 @@ void AddCommonFlags(Flags& command, CommonOptions& options) {
       .Option("--workspace-limit", options.workspace_limit,
               "Memory that a kernel or library call may take beside its operands, such as 16M")
       .Environment("KILN_WORKSPACE_LIMIT");
+  command
+      .Option("--device-library", options.device_library,
+              "Calls of cuBLASLt and cuDNN in models for a GPU: auto (where found), on or off")
+      .OneOf({"auto", "on", "off"})
+      .Environment("KILN_DEVICE_LIBRARY")
+      .ShowDefault();
   AddReadingFlags(command, options);
   command
       .Option("--cache-dir", options.cache_dir,
@@ -257,6 +263,9 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.schedule_choice = options.tune || options.choose == "profile" ? ScheduleChoice::kProfile
                         : options.choose == "reproducible"          ? ScheduleChoice::kReproducible
                                                                     : ScheduleChoice::kHeuristic;
+  out.device_library = options.device_library == "on"    ? DeviceLibrary::kAlways
+                       : options.device_library == "off" ? DeviceLibrary::kNever
+                                                         : DeviceLibrary::kFound;
   if (!options.workspace_limit.empty()) {
     const absl::StatusOr<int64_t> limit = ParseByteSize(options.workspace_limit);
     if (!limit.ok()) return Annotate(limit.status(), "--workspace-limit");

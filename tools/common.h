@@ -50,7 +50,7 @@ struct CommonOptions {
   std::string rules = "priced", machine;
   std::string math = "strict";
   std::string compile_mode = "block";
-  std::string choose = "heuristic", workspace_limit;
+  std::string choose = "heuristic", workspace_limit, device_library = "auto";
   std::string max_weights, external_data_links = "refuse";
   bool tune = false;
   bool batch_invariant = false, check_first_run = false;

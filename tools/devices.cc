@@ -15,6 +15,7 @@
 #include "compiler/measure_machine.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
+#include "tools/device_libraries.h"
 #include "tools/exit_code.h"
 #include "tools/flags.h"
 #include "tools/report.h"
@@ -48,14 +49,19 @@ int RunDevices(const DevicesFlags& flags) {
   const int threads = Processors();
   nlohmann::json devices = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"device", "model", "target", "threads"}};
-  std::string features;
+  std::string features, found;
   for (const DeviceRow& row : AllDevices()) {
     if (row.model().empty()) continue;  // there is none here
     const std::string target(HostTarget(row.device).name());
+    std::vector<DeviceLibraryInfo> libraries;
+    if (row.device != DefaultDevice()) libraries = DeviceLibraries(std::string(row.name));
+    for (const DeviceLibraryInfo& one : libraries)
+      absl::StrAppend(&found, row.name, ": ", ToText(one), "\n");
     devices.push_back({{"device", row.name},
                        {"model", row.model()},
                        {"target", target},
                        {"features", row.features()},
+                       {"libraries", ToJson(libraries)},
                        {"threads", threads}});
     rows.push_back({row.name, row.model(), target, absl::StrCat(threads)});
     absl::StrAppend(&features, "features: ", absl::StrJoin(row.features(), " "), "\n");
@@ -63,7 +69,7 @@ int RunDevices(const DevicesFlags& flags) {
   if (flags.common.json) {
     PrintJson("devices", flags.common, {{"devices", std::move(devices)}});
   } else {
-    std::cout << Table(rows) << features;
+    std::cout << Table(rows) << features << found;
   }
   return kExitOk;
 }

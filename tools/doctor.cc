@@ -21,6 +21,7 @@
 #include "halide_gen/common/build_id.h"
 #include "nlohmann/json.hpp"
 #include "tools/checks.h"
+#include "tools/device_libraries.h"
 #include "tools/exit_code.h"
 #include "tools/flags.h"
 #include "tools/machine_limits.h"
@@ -148,6 +149,21 @@ void CheckCompiler(Checks& checks) {
   checks.AddProbe("validator", ProbeValidator(runs ? &code : nullptr), otherwise, both);
 }
 
+// Libraries of operators for the devices beside the CPU: without them a model has kernels instead.
+void CheckDeviceLibraries(Checks& checks) {
+  for (const DeviceRow& row : AllDevices()) {
+    if (row.device == DefaultDevice() || row.model().empty()) continue;
+    for (const DeviceLibraryInfo& one : DeviceLibraries(std::string(row.name))) {
+      const std::string name = absl::StrCat(row.name, " ", one.name);
+      if (one.missing.empty()) {
+        checks.Add(name, CheckStatus::kOk, one.version);
+      } else {
+        checks.Add(name, CheckStatus::kNote, one.missing, "kernels are used in its place");
+      }
+    }
+  }
+}
+
 int Doctor(const CacheFlags& flags) {
   Checks checks("problem");
   CheckVersion(checks);
@@ -157,6 +173,7 @@ int Doctor(const CacheFlags& flags) {
   CheckHugePages(checks);
   CheckCompiler(checks);
   const bool lacks_compiler = checks.any_bad();
+  CheckDeviceLibraries(checks);
   CheckCache(flags, checks);
   if (flags.common.json) {
     PrintJson("doctor", flags.common, checks.Json());

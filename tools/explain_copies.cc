@@ -19,7 +19,8 @@ bool Reads(const program::Thunk& thunk, int buffer) {
   return thunk.has_copy() && thunk.copy().from().buffer() == buffer;
 }
 
-std::string Why(const program::Program& program, const program::Thunk& reader) {
+std::string Why(const program::Program& program, const program::Thunk& reader, bool to_device) {
+  if (reader.has_library() && to_device) return "a call of the device's library";
   if (reader.has_library())
     return absl::StrCat("the device has no ", reader.library().op(), "; the library's runs");
   if (!reader.has_kernel()) return "parts are put together there";
@@ -51,7 +52,7 @@ std::vector<DeviceCopy> CopiesOf(const program::Program& program) {
           continue;
         }
         copy.reader = thunk.name();
-        copy.why = Why(program, thunk);
+        copy.why = Why(program, thunk, copy.to_device);
         break;
       }
     }

@@ -8,6 +8,7 @@
 #include "compiler/model_source.h"
 #include "exec/plan_info.h"
 #include "nlohmann/json.hpp"
+#include "tools/device_libraries.h"
 #include "tools/exit_code.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
@@ -60,13 +61,15 @@ int ExplainLibrary(const std::string& path, const std::vector<std::string>& spec
   };
   const absl::Status ran = RunGraph(*std::move(graph), *inputs, *options).status();
   if (!ran.ok()) return Fail(ran, ModelExit(ran));
+  const std::vector<DeviceLibraryInfo> there = DeviceLibraries(*options);
   if (!common.json) {
     PrintCalls(calls);
+    for (const DeviceLibraryInfo& one : there) std::cout << "device: " << ToText(one) << "\n";
     return kExitOk;
   }
   nlohmann::json list = nlohmann::json::array();
   for (const PlannedCall& call : calls) list.push_back(CallToJson(call));
-  PrintJson("explain", common, {{"library", list}});
+  PrintJson("explain", common, {{"library", list}, {"device_libraries", ToJson(there)}});
   return kExitOk;
 }
 

@@ -92,6 +92,7 @@ std::string CommandFor(const VerifyFlags& flags, const Repro& repro,
   if (common.rules != "priced") add("--rules", common.rules);
   if (!common.machine.empty()) add("--machine", common.machine);
   if (common.compile_mode != "block") add("--compile-mode", common.compile_mode);
+  if (common.device_library != "auto") add("--device-library", common.device_library);
   if (!common.workspace_limit.empty()) add("--workspace-limit", common.workspace_limit);
   if (!common.cache_dir.empty()) add("--cache-dir", common.cache_dir);
   if (common.no_cache) words.emplace_back("--no-cache");

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
+#include "exec/cuda/libraries.h"
 #include "kernel/text.h"
 
 namespace kiln::cuda {
@@ -27,7 +28,10 @@ uint8_t LevelOf(const Gpu& gpu) { return CudaLevelOf(gpu.facts().major, gpu.fact
 class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(std::shared_ptr<Gpu> gpu, std::string name)
-      : gpu_(std::move(gpu)), name_(std::move(name)), target_{DeviceKind::kCuda, LevelOf(*gpu_)} {}
+      : gpu_(std::move(gpu)),
+        name_(std::move(name)),
+        target_{DeviceKind::kCuda, LevelOf(*gpu_)},
+        libraries_(gpu_, LibraryPaths::FromEnvironment(name_ == kEmulated)) {}
 
   const std::string& name() const override { return name_; }
   const std::string& model() const override { return gpu_->facts().name; }
@@ -74,10 +78,17 @@ class CudaDevice final : public ComputeDevice {
     return LoadedKernel(std::move(object), &RunDeviceKernel, self);
   }
 
+  std::vector<DeviceLibraryInfo> libraries() override { return libraries_.Infos(); }
+  absl::StatusOr<std::unique_ptr<library::Primitive>> MakeCall(
+      const char* op, const library::Request& request) override {
+    return libraries_.MakeCall(op, request);
+  }
+
  private:
   const std::shared_ptr<Gpu> gpu_;
   const std::string name_;
   const Target target_;
+  Libraries libraries_;
 };
 
 }  // namespace

@@ -94,24 +94,6 @@ constexpr Operator kOperators[] = {
     {"top_k", 1, 1, 2, {{{"loop", MakeTopK}}}},
 };
 
-absl::Status CheckOperands(const Operator& op, const Request& request) {
-  KILN_RETURN_IF_ERROR(CheckPostOps(request));
-  const int inputs = static_cast<int>(request.inputs.size() - CountOperands(request.post_ops)),
-            outputs = static_cast<int>(request.outputs.size());
-  if (inputs < op.min_inputs || inputs > op.max_inputs || outputs != op.outputs) {
-    return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs,
-                                                   " outputs; need ", op.min_inputs, " to ",
-                                                   op.max_inputs, " and ", op.outputs));
-  }
-  for (int i = 0; i < op.min_inputs; ++i) {
-    if (!request.inputs[static_cast<size_t>(i)].present) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " is absent; it is not optional"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // The implementations in the order in which they are asked.
 std::vector<Implementation> Asked(const Operator& op, const Wish& wish) {
   std::vector<Implementation> asked;
@@ -158,6 +140,24 @@ absl::StatusOr<std::unique_ptr<Primitive>> First(const Operator& op, const Reque
 }
 
 }  // namespace
+
+absl::Status CheckOperands(const Operator& op, const Request& request) {
+  KILN_RETURN_IF_ERROR(CheckPostOps(request));
+  const int inputs = static_cast<int>(request.inputs.size() - CountOperands(request.post_ops)),
+            outputs = static_cast<int>(request.outputs.size());
+  if (inputs < op.min_inputs || inputs > op.max_inputs || outputs != op.outputs) {
+    return absl::InvalidArgumentError(absl::StrCat(inputs, " inputs and ", outputs,
+                                                   " outputs; need ", op.min_inputs, " to ",
+                                                   op.max_inputs, " and ", op.outputs));
+  }
+  for (int i = 0; i < op.min_inputs; ++i) {
+    if (!request.inputs[static_cast<size_t>(i)].present) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " is absent; it is not optional"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 const Operator* Find(absl::string_view name) {
   for (const Operator& op : kOperators) {

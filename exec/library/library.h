@@ -59,7 +59,10 @@ struct Wish {
       0;  // bytes of scratch; who needs more computes only if nobody else does
 };
 
-// Checks what no operator can do without (counts, ranks, types), then makes the primitive.
+// What no operator can do without: counts, operands that are there, post-ops that are known.
+absl::Status CheckOperands(const Operator& op, const Request& request);
+
+// Checks that, then makes the primitive.
 // kInvalidArgument: operands that do not fit together; kUnimplemented: what no implementation
 // takes.
 absl::StatusOr<std::unique_ptr<Primitive>> Make(const Operator& op, const Request& request,

@@ -17,6 +17,7 @@
 #include "base/target.h"
 #include "base/try_allocate.h"
 #include "base/zstd.h"
+#include "exec/package/called_libraries.h"
 #include "exec/package/packaged_script.h"
 #include "exec/ports.h"
 #include "exec/runtime_state.h"
@@ -241,6 +242,7 @@ absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
   if (!ParseMessage(stored.program(), variant.program))
     return absl::DataLossError("a program cannot be read");
   KILN_RETURN_IF_ERROR(CheckPorts(variant.program, model.inputs(), model.outputs()));
+  KILN_RETURN_IF_ERROR(CheckCalledLibraries(variant.program, on_.get()));
   const auto restore = [&](const packaged::Constant& constant) { return Restore(constant); };
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), restore(constant));

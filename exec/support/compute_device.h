@@ -19,15 +19,31 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/library_set.h"
 #include "base/target.h"
 #include "exec/support/device.h"
 #include "kernel/kernel.h"
 
 namespace kiln {
+
+namespace library {  // exec/library/primitive.h
+class Primitive;
+struct Request;
+}  // namespace library
+
+// A library of whole operators for a device.
+struct DeviceLibraryInfo {
+  LibrarySet library = kNoLibrary;
+  std::vector<std::string> operators;  // that it computes
+  std::string name;                    // as its maker calls it
+  std::string version;                 // "13.1.0"; empty where it is missing
+  std::string missing;                 // why it cannot be used, and what to do; empty: it is there
+};
 
 // What one caller has of a device: the order of its copies and launches, and memory for them. One
 // caller at a time. An error of a launch may show at a later call.
@@ -64,6 +80,15 @@ class ComputeDevice {
   // Makes code callable, with a DeviceQueue as LaunchContext::stream. Errors as
   // DeviceRuntime::load.
   virtual absl::StatusOr<LoadedKernel> Load(const CodeImage& code) = 0;
+
+  // The libraries that it may have, and whether it has them: they are opened when first asked for.
+  virtual std::vector<DeviceLibraryInfo> libraries();
+  // A call of the operator (exec/library/library.h has the table) whose operands lie on the device,
+  // and which is put into the DeviceQueue that is LaunchContext::stream. The request has been
+  // checked (library::CheckOperands). kUnimplemented: no library takes it, and why;
+  // kFailedPrecondition: the library that would is missing, and what to do.
+  virtual absl::StatusOr<std::unique_ptr<library::Primitive>> MakeCall(
+      const char* op, const library::Request& request);
 };
 
 // kUnavailable: there is no such device, or nothing here reaches it; why. kInvalidArgument: it is

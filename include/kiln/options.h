@@ -44,6 +44,15 @@ enum class ScheduleChoice : uint8_t {
   kReproducible,  // by price alone, whatever was measured
 };
 
+// Whether models for a GPU have calls of NVIDIA's libraries, cuBLASLt and cuDNN, for matmul, conv
+// and pools. Kernels have the same bits everywhere; those calls are right within a tolerance, and
+// the libraries must be there where the model runs.
+enum class DeviceLibrary : uint8_t {
+  kFound,   // of those found for the runtime's device when the model is compiled; else kernels
+  kAlways,  // whatever is here, as for a package that other machines run
+  kNever,   // kernels alone
+};
+
 // External data of a model that is reached through symbolic links, or has several names (hard
 // links).
 enum class ExternalDataLinks : uint8_t {
@@ -90,6 +99,7 @@ struct CompileOptions : RunOptions {
   // Inputs that always have these shapes: their symbols are numbers before all passes. Other shapes
   // are errors, as of an input that is declared so.
   NamedShapes const_shapes;
+  DeviceLibrary device_library = DeviceLibrary::kFound;
   std::vector<std::string> disabled_passes;
   FusionRules fusion_rules{};        // kPriced
   std::vector<std::string> no_fuse;  // names of nodes, after passes, that join no kernel

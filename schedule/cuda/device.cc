@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "schedule/cuda/library.h"
 #include "schedule/cuda/machine_files.h"
 #include "schedule/cuda/price.h"
 #include "schedule/cuda/templates.h"
@@ -58,7 +59,8 @@ const DeviceModel kCudaModel = {
     .templates = CudaTemplates,
     .caps = {.buffers = kMostBuffers, .compile_work = kMostOfWork},
     .layout = ActivationLayout::kChannelsFirst,
-    .library = false,
+    .library = CudaLibraryOf,
+    .takes_post_op = CudaLibraryTakes,
     .open_extents = kOpenOnGpu,
     .price = CudaPriceOf,
     .picture = CudaPicture,

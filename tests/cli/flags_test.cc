@@ -80,6 +80,8 @@ const Row kRows[] = {
     {"run", "--choose", "{M} -q --choose nonsense", 2, "", "--choose"},
     {"run", "--tune", "{M} -q --tune", 0, "b: f32"},
     {"run", "--workspace-limit", "{M} -q --workspace-limit nonsense", 2, "", "nonsense"},
+    {"run", "--device-library", "{M} -q --device-library maybe", 2, "", "--device-library"},
+    {"run", "--device-library", "{M} -q --device-library on", 0, "b: f32"},
     {"run", "--const-shape", "{M} -q --const-shape x=7x4", 0, "[7, 4]"},
     {"run", "--const-shape", "{M} -q --const-shape x=7x4 --shape x=2x4", 3, "",
      "dim 0 is 2, expected 7"},
@@ -252,6 +254,7 @@ const std::set<std::string> kShared = {"-O",
                                        "--choose",
                                        "--tune",
                                        "--workspace-limit",
+                                       "--device-library",
                                        "--max-weights",
                                        "--external-data-links"};
 

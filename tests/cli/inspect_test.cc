@@ -167,6 +167,20 @@ TEST_F(InspectTest, ExplainSaysWhoComputesLibraryCallsAndWhyNotOthers) {
   EXPECT_EQ(Kiln({"explain", model, "--library", "--input", "nobody=ones"}).exit, 2);
 }
 
+TEST_F(InspectTest, ExplainSaysWhichLibrariesADeviceHas) {
+  const std::string model =
+      Write("g.graph", "graph g\ninput x : f32 [4, 4]\nm = matmul(x, x)\noutput m\n");
+  const auto there = nlohmann::json::parse(
+      Kiln({"explain", model, "--library", "--json", "-q", "--device", "cuda-emulated"})
+          .out)["results"]["device_libraries"];
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_EQ(there[0]["name"], "cuBLASLt");
+  EXPECT_EQ(there[1]["name"], "cuDNN");
+  for (const auto& one : there)
+    EXPECT_NE(one["missing"].get<std::string>().find("the emulated GPU has none"),
+              std::string::npos);
+}
+
 TEST_F(InspectTest, ExplainObeysTheFusionFlagsAndDrawsTheGroups) {
   const std::string model =
       Write("g.graph", "graph g\ninput x : f32 [n, 4]\ny = exp(x)\nz = neg(y)\noutput z\n");
