@@ -63,6 +63,8 @@ class LaunchExpr {
   std::string ToString() const;
   // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
   absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
+  // Whether it asks where an operand lies.
+  bool asks_addresses() const;
 
  private:
   friend class LaunchExprParser;
@@ -99,7 +101,12 @@ struct LaunchRecipe {
   // kDataLoss names the line.
   static absl::StatusOr<LaunchRecipe> Parse(absl::string_view text);
   std::string ToString() const;
+  // Whether more than the address of an argument changes where an operand lies elsewhere.
+  bool asks_addresses() const;
 };
+
+// The greatest power of two up to 256 that divides it, as (align OPERAND) has it.
+int64_t AlignmentOf(int64_t address);
 
 }  // namespace kiln
 

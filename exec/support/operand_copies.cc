@@ -82,6 +82,7 @@ absl::StatusOr<int> RunWithCopiesOnDevice(KernelFn code, void** argv, const Argu
     if (operands[i].output && operands[i].bytes > 0)
       KILN_RETURN_IF_ERROR(queue.CopyOut(operands[i].data, places[i], operands[i].bytes));
   }
+  KILN_RETURN_IF_ERROR(queue.WaitForCopies());
   return result;
 }
 
