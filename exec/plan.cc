@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
+#include "exec/copy_order.h"
 #include "exec/plan_arguments.h"
 #include "exec/plan_calls.h"
 #include "exec/plan_draft.h"
@@ -208,8 +209,10 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   plan->program_ = std::move(program);
   plan->share_ = threads.share();
   PlacementProblem& problem = draft.problem;
+  ReservePlacesOfCopies(draft);
   KILN_ASSIGN_OR_RETURN(plan->placement_,
                         PlaceBuffers(problem, options.separate_buffers, options.plan_memory));
+  OrderCopies(draft, plan->placement_);
   if (options.verified) KILN_RETURN_IF_ERROR(VerifyPlacement(problem, plan->placement_));
   plan->donations_ = Donations(problem, plan->placement_);
   PlanSteps(draft, options.watched, *plan).AddAll();

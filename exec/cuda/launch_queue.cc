@@ -141,6 +141,7 @@ absl::Status LaunchQueue::End() {
     behind_ = status.ok();
     if (status.ok()) status = TakeError();
   }
+  if (!status.ok()) staging_.Drop();  // whose memory may go now
   Leave();
   active_ = stream_->handle();
   return status;

@@ -41,7 +41,6 @@ void SetFirst(First first, Rest...) {
       SetHandle(first);
   }
 }
-inline void SetFirst() {}
 
 // One function for each of the list, told apart by its number.
 template <size_t kNumber, typename Signature>

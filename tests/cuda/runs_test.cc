@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/compare.h"
 #include "base/status_macros.h"
+#include "exec/cuda/cuda_device.h"
 #include "exec/cuda/gpu.h"
 #include "ptx_emulator/control.h"
 #include "tests/base/environment.h"
