@@ -2,8 +2,9 @@
 // PortPlaces: which inputs and outputs of a run lie in memory of the model's device, where a plan
 // reads and writes them in place of copying (exec/port_places.cc says which programs can).
 //
-// A program whose host part needs such a port, or whose course depends on the values of one, has
-// the answer NeedsHost; the context then runs it on copies in the host's memory (exec/landed_run.cc).
+// A program whose host part needs such a port, or whose course depends on the values of one, gets
+// NeedsHost for an answer; the context then runs it on copies in the host's memory
+// (exec/landed_run.cc).
 #ifndef KILN_EXEC_PORT_PLACES_H_
 #define KILN_EXEC_PORT_PLACES_H_
 

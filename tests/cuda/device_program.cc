@@ -27,10 +27,10 @@ std::string Entry(const std::string& name, const std::string& body) {
          name + R"(_3, .param .f32 )" + name + R"(_4
 )
 {
-  .reg .pred %p<2>;
+  .reg .pred %p<3>;
   .reg .b32 %r<5>;
   .reg .f32 %f<6>;
-  .reg .b64 %rd<8>;
+  .reg .b64 %rd<9>;
   ld.param.u64 %rd1, [)" +
          name + R"(_0];
   ld.param.u64 %rd2, [)" +
@@ -80,8 +80,11 @@ struct Code {
 
 Code NegateCode() {
   const std::string body = "  neg.f32 %f4, %f1;";
+  const std::string traps =
+      "  or.b64 %rd8, %rd1, %rd3;\n  and.b64 %rd8, %rd8, 15;\n  setp.ne.s64 %p2, %rd8, 0;\n"
+      "  @%p2 trap;\n";
   const std::string aligned = "(and (<= 16 (align in0)) (<= 16 (align out0)))";
-  return {kHead + Entry("aligned", body) + Entry("other", body),
+  return {kHead + Entry("aligned", traps + body) + Entry("other", body),
           "kiln launch 1\n" + Launch("aligned", aligned, {"in0", "in0", "out0"}, "i32 0") +
               Launch("other", "(not " + aligned + ")", {"in0", "in0", "out0"}, "i32 0")};
 }

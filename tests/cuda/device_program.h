@@ -67,8 +67,8 @@ class DeviceProgram {
 };
 
 // Device code of kNegate, kMix and kScale: entries of an elementwise kernel. Of kNegate there are
-// two functions, for operands at multiples of 16 bytes and for others; kScale has two launches,
-// with scratch between. `beyond`: it computes one element more.
+// two functions, for operands at multiples of 16 bytes, which traps elsewhere, and for others;
+// kScale has two launches, with scratch between. `beyond`: it computes one element more.
 CodeImage DeviceCodeOf(const FakeKernel& kernel, bool beyond = false);
 
 }  // namespace kiln
