@@ -81,8 +81,8 @@ enum class OutputMemory : uint8_t {
 
 // A launch of a run with its operands, which are views of memory that later launches may reuse. Of
 // a launch that works in place an input shows what was written; with Temporaries::kSeparate none
-// does. One that runs in parts (batch tilings, batch_invariant) is seen part by part; of operands on a
-// device there are copies in memory of the host.
+// does. One that runs in parts (batch tilings, batch_invariant) is seen part by part; operands on
+// a device are shown as copies in memory of the host.
 struct ThunkView {
   const char* kind = "";    // kernel, library, copy, host
   const std::string& name;  // the user's nodes
