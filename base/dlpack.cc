@@ -62,6 +62,8 @@ static_assert(sizeof(AbiTensor) == 48 && sizeof(AbiUnversioned) == 64 && sizeof(
 constexpr uint32_t kMajor = 1;          // correctness: of the layout above
 constexpr uint64_t kReadOnly = 1;       // correctness: a bit of `flags`
 constexpr int32_t kCpu = 1;             // correctness: device types whose memory is the process's
+constexpr int32_t kCuda = 2;            // correctness: its own memory
+constexpr int32_t kCudaManaged = 13;    // correctness: memory of both, told as the device's
 constexpr int32_t kPinnedForCuda = 3;   // correctness
 constexpr int32_t kPinnedForRocm = 11;  // correctness
 constexpr int32_t kMaxNdim = 64;        // correctness: a damaged ndim reads no further
@@ -109,7 +111,8 @@ absl::StatusOr<Managed*> Export(const Tensor& tensor) {
     made->strides = tensor.strides();
     AbiTensor& out = made->managed.tensor;
     out.data = tensor.data();
-    out.device = {kCpu, 0};
+    const Device device = tensor.device();
+    out.device = {device.kind == DeviceKind::kCpu ? kCpu : kCuda, device.index};
     out.ndim = tensor.rank();
     out.type = {row->code, row->bits, 1};
     out.shape = made->shape.data();
@@ -161,14 +164,26 @@ bool AddressesExist(const char* data, const std::vector<int64_t>& shape,
   return true;
 }
 
+absl::StatusOr<Device> DeviceOf(const AbiDevice& from) {
+  switch (from.type) {
+    case kCpu:
+    case kPinnedForCuda:
+    case kPinnedForRocm:
+      return Device();
+    case kCuda:
+    case kCudaManaged:
+      if (from.id < 0) return Refused("device ", from.id, " of CUDA");
+      return Device{DeviceKind::kCuda, from.id};
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("DLPack: device type ", from.type,
+                       " is neither the CPU (1) nor CUDA (2); copy the tensor to the CPU"));
+  }
+}
+
 // A view without an owner.
 absl::StatusOr<Tensor> ViewOf(const AbiTensor& from) {
-  if (from.device.type != kCpu && from.device.type != kPinnedForCuda &&
-      from.device.type != kPinnedForRocm) {
-    return absl::UnimplementedError(
-        absl::StrCat("DLPack: device type ", from.device.type,
-                     " is not the CPU (1); copy the tensor to the CPU"));
-  }
+  KILN_ASSIGN_OR_RETURN(const Device device, DeviceOf(from.device));
   KILN_ASSIGN_OR_RETURN(const DType type, TypeOf(from.type));
   if (from.ndim < 0 || from.ndim > kMaxNdim)
     return Refused("ndim is ", from.ndim, ", expected 0 to ", kMaxNdim);
@@ -191,7 +206,7 @@ absl::StatusOr<Tensor> ViewOf(const AbiTensor& from) {
   if (data != nullptr) data += from.byte_offset;
   if (!AddressesExist(data, shape, strides, static_cast<int64_t>(SizeOf(type))))
     return Refused("strides [", absl::StrJoin(strides, ", "), "] lead out of memory");
-  return Tensor::View(data, type, std::move(shape), std::move(strides));
+  return Tensor::View(data, type, std::move(shape), std::move(strides), nullptr, device);
 }
 
 // The view with a share in `managed`, which it has only once nothing can fail any more.
@@ -200,7 +215,8 @@ absl::StatusOr<Tensor> Import(Managed* managed, Managed* Imported::*member, bool
   KILN_ASSIGN_OR_RETURN(const Tensor view, ViewOf(managed->tensor));
   auto* const holder = new Imported();
   std::shared_ptr<void> owner(static_cast<void*>(holder), DeleteImported{read_only});
-  Tensor tensor = Tensor::View(view.data(), view.dtype(), view.shape(), view.strides(), owner);
+  Tensor tensor =
+      Tensor::View(view.data(), view.dtype(), view.shape(), view.strides(), owner, view.device());
   holder->*member = managed;
   return tensor;
 }

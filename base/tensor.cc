@@ -93,6 +93,8 @@ bool Tensor::is_dense() const {
 }
 
 Tensor Tensor::Clone() const {
+  if (device_ != Device())
+    throw std::invalid_argument("tensor: Clone copies in memory of the host; this one is a GPU's");
   Tensor copy = Allocate(dtype_, shape_);
   if (num_elements() == 0) return copy;
   char* to = static_cast<char*>(copy.data());

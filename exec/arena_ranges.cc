@@ -6,7 +6,7 @@
 namespace kiln {
 
 std::vector<ArenaRange> ArenaRangesOf(const PlacementProblem& problem, const Placement& placement,
-                                      std::span<const int64_t> lanes) {
+                                      std::span<const int64_t> lanes, bool on_device) {
   std::vector<ArenaRange> ranges;
   const auto add = [&](ArenaRange range, int64_t count, int64_t step) {
     if (range.begin < 0) return;
@@ -21,11 +21,12 @@ std::vector<ArenaRange> ArenaRangesOf(const PlacementProblem& problem, const Pla
         lanes_of_buffer[static_cast<size_t>(root)] = lanes[t];
       }
     }
-    add({placement.scratch_offset[t], problem.steps[t].scratch, -1, t}, lanes[t],
-        placement.scratch_step[t]);
+    if (!on_device)
+      add({placement.scratch_offset[t], problem.steps[t].scratch, -1, t}, lanes[t],
+          placement.scratch_step[t]);
   }
   for (size_t b = 0; b < problem.buffers.size(); ++b) {
-    if (problem.buffers[b].on_device) continue;
+    if (problem.buffers[b].on_device != on_device) continue;
     add({placement.arena_offset[b], problem.buffers[b].bytes, static_cast<int32_t>(b), 0},
         lanes_of_buffer[b], placement.arena_step[b]);
   }

@@ -19,9 +19,9 @@ struct ArenaRange {
 };
 
 // Of a placement with separate buffers, by address. `lanes`: per step, of the repeat that it is in;
-// each lane has ranges of its own.
+// each lane has ranges of its own. `on_device`: of the arena there.
 std::vector<ArenaRange> ArenaRangesOf(const PlacementProblem& problem, const Placement& placement,
-                                      std::span<const int64_t> lanes);
+                                      std::span<const int64_t> lanes, bool on_device);
 
 }  // namespace kiln
 

@@ -10,6 +10,7 @@
 #include "base/catch_exceptions.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "exec/binding.h"
 #include "exec/plan_verifier.h"
 #include "exec/support/non_temporal.h"
 
@@ -29,6 +30,7 @@ struct BoundPlan::Clocked {
   const RunControl& control;
   std::vector<double>* ms = nullptr;  // null: no clock
   LaunchWatch* watch = nullptr;       // null: nobody looks
+  bool plain() const { return ms == nullptr && watch == nullptr; }
 };
 
 BoundPlan::BoundPlan(std::shared_ptr<const ExecutionPlan> plan)
@@ -56,6 +58,7 @@ BoundPlan::BoundPlan(std::shared_ptr<const ExecutionPlan> plan)
 void BoundPlan::SetBase(size_t base, void* memory) {
   if (bases_[base] == memory) return;
   bases_[base] = memory;
+  moved_ = true;
   const auto address = reinterpret_cast<uintptr_t>(memory);
   for (const ArgumentBlock::Patch& patch : plan_->arguments_.patches[base])
     words_[patch.word] = address + static_cast<uintptr_t>(patch.offset);
@@ -100,6 +103,10 @@ absl::Status BoundPlan::Snapshot() {
     // Read before the function: a swap in between is seen by the next run.
     const uint64_t generation = handle.generation();
     if (kernel.function != nullptr && kernel.generation == generation) continue;
+    if (queue_ != nullptr && kernel.function != nullptr)
+      KILN_RETURN_IF_ERROR(queue_->Wait());  // the code may still run
+    stretches_.clear();
+    stretched_ = false;
     kernel.function = handle.Get();
     kernel.generation = generation;
     changed = true;
@@ -135,34 +142,71 @@ absl::Status BoundPlan::RunCopy(const CopyLaunch& copy) {
   return absl::InternalError("no way of a copy");
 }
 
-absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher) {
+absl::Status BoundPlan::RunKernel(const KernelLaunch& kernel, Launcher& launcher) {
+  const KernelFunction& function = *kernels_[kernel.slot].function;
+  void** const argv = At<void*>(kernel.argv);
+  const bool non_temporal =
+      kernel.exceeds_cache &&
+      MayStoreNonTemporal({At<BufferArg>(kernel.buffers), kernel.operands}, kernel.inputs);
+  const int error = kernel.pieces
+                        ? launcher.Launch(function.run, function.self, argv, *kernel.pieces)
+                        : launcher.Launch(function.run, function.self, argv, non_temporal);
+  if (error == 0) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(queue_ != nullptr ? queue_->TakeError() : absl::OkStatus());
+  return absl::InternalError(absl::StrCat("the kernel failed with code ", error));
+}
+
+absl::Status BoundPlan::RunLaunch(const PlanStep& step, const PlanLaunch& launch,
+                                  Launcher& launcher) {
+  absl::Status status;
+  if (queue_ != nullptr && !step.queued) status = queue_->WaitForCopies();
+  if (!status.ok()) return Annotate(status, NameOf(step.thunk));
   if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
-    const KernelFunction& function = *kernels_[kernel->slot].function;
-    void** const argv = At<void*>(kernel->argv);
-    const bool non_temporal =
-        kernel->exceeds_cache &&
-        MayStoreNonTemporal({At<BufferArg>(kernel->buffers), kernel->operands}, kernel->inputs);
-    const int error = kernel->pieces
-                          ? launcher.Launch(function.run, function.self, argv, *kernel->pieces)
-                          : launcher.Launch(function.run, function.self, argv, non_temporal);
-    if (error != 0) {
-      const absl::Status why = queue_ != nullptr ? queue_->TakeError() : absl::OkStatus();
-      if (!why.ok()) return Annotate(why, NameOf(thunk));
-      return absl::InternalError(
-          absl::StrCat(NameOf(thunk), ": the kernel failed with code ", error));
-    }
+    status = RunKernel(*kernel, launcher);
   } else if (const auto* library = std::get_if<LibraryLaunch>(&launch)) {
-    const absl::Status status = library->primitive->Run(
-        {At<void*>(library->inputs), At<void*>(library->outputs), *At<void*>(library->scratch),
-         launcher.context(), states_[library->state].get()});
-    if (!status.ok()) return Annotate(status, NameOf(thunk));
+    status = library->primitive->Run({At<void*>(library->inputs), At<void*>(library->outputs),
+                                      *At<void*>(library->scratch), launcher.context(),
+                                      states_[library->state].get()});
   } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
-    const absl::Status status = RunCopy(*copy);
-    if (!status.ok()) return Annotate(status, NameOf(thunk));
+    status = RunCopy(*copy);
   } else if (const auto* dims = std::get_if<DimsLaunch>(&launch)) {
     dims->copy.Run(dims->bytes.data(), *At<void*>(dims->to));
   }
+  return status.ok() ? status : Annotate(status, NameOf(step.thunk));
+}
+
+bool BoundPlan::IsDeviceCode(const PlanStep& step) const {
+  const auto* const kernel = std::get_if<KernelLaunch>(&step.launch);
+  return kernel != nullptr && step.queued && step.times == 1 && step.others.empty() &&
+         !kernel->pieces && !IsVm(step);
+}
+
+absl::Status BoundPlan::PrepareStretches() {
+  stretches_.clear();
+  const std::vector<PlanStep>& steps = plan_->steps_;
+  std::vector<DeviceCall> calls;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const size_t begin = i;
+    calls.clear();
+    for (; i < steps.size() && IsDeviceCode(steps[i]); ++i) {
+      const auto& kernel = std::get<KernelLaunch>(steps[i].launch);
+      calls.push_back({kernels_[kernel.slot].function->self, At<void*>(kernel.argv)});
+    }
+    if (calls.empty()) continue;
+    auto sequence = queue_->Prepare(calls);
+    if (!sequence.ok()) return Annotate(sequence.status(), NameOf(steps[begin].thunk));
+    stretches_.push_back({begin, i, *std::move(sequence)});
+  }
+  stretched_ = true;
   return absl::OkStatus();
+}
+
+absl::Status BoundPlan::RunStretch(Stretch& stretch) {
+  size_t failed = 0;
+  const absl::Status status = stretch.sequence->Run(moved_, failed);
+  if (status.ok()) return status;
+  const size_t step = std::min(stretch.begin + failed, stretch.end - 1);
+  return Annotate(status, NameOf(plan_->steps_[step].thunk));
 }
 
 WatchedLaunch BoundPlan::Seen(const PlanStep& step, const PlanLaunch& launch, size_t lane) {
@@ -181,40 +225,95 @@ WatchedLaunch BoundPlan::Seen(const PlanStep& step, const PlanLaunch& launch, si
     } else if (const auto* dims = std::get_if<DimsLaunch>(&launch)) {
       data = *At<void*>(dims->to);
     }
+    Device device;
+    if (operand.buffer >= 0 && plan_->on_device_[static_cast<size_t>(operand.buffer)])
+      device.kind = plan_->program_->other;
     (input ? seen.inputs : seen.outputs)
-        .push_back(operand.buffer < 0
-                       ? Tensor()
-                       : Tensor::View(data, operand.type, operand.shape, operand.strides));
+        .push_back(operand.buffer < 0 ? Tensor()
+                                      : Tensor::View(data, operand.type, operand.shape,
+                                                     operand.strides, nullptr, device));
   }
   return seen;
 }
 
+// Operands on the device become copies, gaps included.
+absl::Status BoundPlan::CopyToHost(std::vector<Tensor>& operands) {
+  for (Tensor& operand : operands) {
+    if (operand.device() == Device()) continue;
+    const MemoryRange range = RangeOf(operand);
+    const size_t bytes = range.end - range.begin;
+    auto copy = std::make_shared<std::vector<uint64_t>>(bytes / sizeof(uint64_t) + 1);
+    auto* const begin = reinterpret_cast<uint8_t*>(copy->data());
+    const auto* const source = reinterpret_cast<const uint8_t*>(range.begin);
+    KILN_RETURN_IF_ERROR(queue_->CopyOut(begin, source, bytes));
+    uint8_t* const first = begin + (static_cast<const uint8_t*>(operand.data()) - source);
+    operand = Tensor::View(first, operand.dtype(), operand.shape(), operand.strides(), copy);
+  }
+  return queue_->WaitForCopies();
+}
+
 absl::Status BoundPlan::RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
                                    const Clocked& run) {
-  const WatchedLaunch seen = Seen(step, launch, lane);
+  WatchedLaunch seen = Seen(step, launch, lane);
   const auto noted = [&](absl::Status status) {
     ended_by_watch_ = !status.ok();
     return status;
   };
   KILN_RETURN_IF_ERROR(noted(run.watch->Before(seen)));
-  KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
+  KILN_RETURN_IF_ERROR(RunLaunch(step, launch, run.launcher));
+  if (queue_ != nullptr && !run.watch->sees_device()) {
+    KILN_RETURN_IF_ERROR(CopyToHost(seen.inputs));
+    KILN_RETURN_IF_ERROR(CopyToHost(seen.outputs));
+  }
   return noted(run.watch->After(seen));
 }
 
+absl::Status BoundPlan::RunClocked(size_t i, const PlanLaunch& launch, size_t lane,
+                                   const Clocked& run) {
+  const PlanStep& step = plan_->steps_[i];
+  const auto body = [&] {
+    return run.watch != nullptr ? RunWatched(step, launch, lane, run)
+                                : RunLaunch(step, launch, run.launcher);
+  };
+  if (run.ms == nullptr) return body();
+  if (queue_ != nullptr && step.queued && !IsVm(step)) {
+    KILN_RETURN_IF_ERROR(queue_->Mark(2 * marked_.size()));
+    KILN_RETURN_IF_ERROR(body());
+    KILN_RETURN_IF_ERROR(queue_->Mark(2 * marked_.size() + 1));
+    marked_.push_back(i);
+    return absl::OkStatus();
+  }
+  if (queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->WaitForCopies());
+  const Clock::time_point start = Clock::now();
+  KILN_RETURN_IF_ERROR(body());
+  (*run.ms)[i] += MillisecondsSince(start);
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::AddDeviceTimes(std::vector<double>& ms) {
+  KILN_RETURN_IF_ERROR(queue_->Wait());
+  for (size_t k = 0; k < marked_.size(); ++k) {
+    KILN_ASSIGN_OR_RETURN(const double time, queue_->MillisecondsBetween(2 * k, 2 * k + 1));
+    ms[marked_[k]] += time;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run) {
+  auto stretch = std::lower_bound(stretches_.begin(), stretches_.end(), begin,
+                                  [](const Stretch& one, size_t step) { return one.begin < step; });
   for (size_t i = begin; i < end; ++i) {
     KILN_RETURN_IF_ERROR(run.control.Check());
     const PlanStep& step = plan_->steps_[i];
     const PlanLaunch& launch = lane == 0 ? step.launch : step.others[lane - 1];
-    if (run.ms == nullptr && run.watch == nullptr) {
-      KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
-      continue;
+    if (!run.plain()) {
+      KILN_RETURN_IF_ERROR(RunClocked(i, launch, lane, run));
+    } else if (stretch != stretches_.end() && stretch->begin == i) {
+      KILN_RETURN_IF_ERROR(RunStretch(*stretch));
+      i = (stretch++)->end - 1;
+    } else {
+      KILN_RETURN_IF_ERROR(RunLaunch(step, launch, run.launcher));
     }
-    const Clock::time_point start = Clock::now();
-    KILN_RETURN_IF_ERROR(run.watch != nullptr ? RunWatched(step, launch, lane, run)
-                                              : RunLaunch(launch, step.thunk, run.launcher));
-    if (run.ms != nullptr && queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->Wait());
-    if (run.ms != nullptr) (*run.ms)[i] += MillisecondsSince(start);
   }
   return absl::OkStatus();
 }
@@ -235,6 +334,8 @@ absl::Status BoundPlan::RunLane(const PlanTiling& tiling, size_t lane, const Clo
 
 absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) {
   const size_t lanes = tiling.lanes.size();
+  // All of its steps are the host's; in the lanes nobody waits any more.
+  if (queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->WaitForCopies());
   if (lanes == 1) return RunLane(tiling, 0, run);
   if (run.watch != nullptr) {
     for (size_t lane = 0; lane < lanes; ++lane) KILN_RETURN_IF_ERROR(RunLane(tiling, lane, run));
@@ -252,15 +353,8 @@ absl::Status BoundPlan::RunTiling(const PlanTiling& tiling, const Clocked& run) 
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::vector<double>* ms,
-                            LaunchWatch* watch) {
-  ended_by_watch_ = false;
-  KILN_RETURN_IF_ERROR(Snapshot());
-  if (ms != nullptr) ms->resize(plan_->steps_.size());
-  if (plan_->uses_device() && queue_ == nullptr)
-    return absl::InternalError("a plan with steps on a device has no queue");
-  launcher.context()->stream = queue_;
-  const Clocked run{launcher, control, ms, watch};
+absl::Status BoundPlan::RunAll(const Clocked& run) {
+  if (queue_ != nullptr && run.plain() && !stretched_) KILN_RETURN_IF_ERROR(PrepareStretches());
   size_t done = 0;
   for (const PlanTiling& tiling : plan_->tilings_) {
     KILN_RETURN_IF_ERROR(RunSteps(done, tiling.begin, 0, run));
@@ -268,8 +362,26 @@ absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::
     done = tiling.end;
   }
   KILN_RETURN_IF_ERROR(RunSteps(done, plan_->steps_.size(), 0, run));
-  // What failed on the device after the last copy from there.
-  return queue_ != nullptr ? queue_->Wait() : absl::OkStatus();
+  return marked_.empty() ? absl::OkStatus() : AddDeviceTimes(*run.ms);
+}
+
+absl::Status BoundPlan::Run(Launcher& launcher, const RunControl& control, std::vector<double>* ms,
+                            LaunchWatch* watch) {
+  ended_by_watch_ = false;
+  marked_.clear();
+  KILN_RETURN_IF_ERROR(Snapshot());
+  if (ms != nullptr) ms->resize(plan_->steps_.size());
+  const Clocked run{launcher, control, ms, watch};
+  launcher.context()->stream = queue_;
+  if (!plan_->uses_device()) return RunAll(run);
+  if (queue_ == nullptr) return absl::InternalError("a plan with steps on a device has no queue");
+  KILN_RETURN_IF_ERROR(queue_->Begin(control.stream, /*alone=*/watch == nullptr));
+  absl::Cleanup abandon = [this] { queue_->Abandon(); };  // also where something throws
+  KILN_RETURN_IF_ERROR(RunAll(run));
+  std::move(abandon).Cancel();
+  KILN_RETURN_IF_ERROR(queue_->End());  // what failed on the device after the last copy from there
+  moved_ = moved_ && !run.plain();
+  return absl::OkStatus();
 }
 
 bool BoundPlan::IsVm(const PlanStep& step) const {

@@ -7,7 +7,8 @@
 //   absl::Status status = bound.Run(launcher);
 //
 // It has a copy of the plan's block of arguments, some 100 bytes per operand of a launch; setting a
-// base writes the words that depend on it. Running allocates nothing.
+// base writes the words that depend on it. Running allocates nothing. Launches of a device's code
+// that follow each other are a LaunchSequence, which is prepared when the code is first seen.
 #ifndef KILN_EXEC_BOUND_PLAN_H_
 #define KILN_EXEC_BOUND_PLAN_H_
 
@@ -42,6 +43,7 @@ class BoundPlan {
   // Of a plan that uses a device: the queue that its steps go to, and its arena there. The queue
   // outlives the runs.
   void SetDevice(DeviceQueue* queue, void* arena) {
+    if (queue_ != queue) stretches_.clear(), stretched_ = false;
     queue_ = queue;
     SetBase(bases_.size() - 1, arena);
   }
@@ -52,8 +54,9 @@ class BoundPlan {
   absl::Status VerifyPorts() const;
 
   // Takes a snapshot of all kernels, then launches everything in order, until `control` says stop.
-  // With `ms`, the time of each step is added to it. `watch`: null, or who looks at every launch of
-  // a plan that may be watched.
+  // With `ms`, the time of each step is added to it, of one on a device by the device's clock.
+  // `watch`: null, or who looks at every launch of a plan that may be watched. On a device it
+  // returns when all has ended, but for what RunControl::stream says.
   absl::Status Run(Launcher& launcher, const RunControl& control = {},
                    std::vector<double>* ms = nullptr, LaunchWatch* watch = nullptr);
   // Whether the last run ended because its watch said so.
@@ -69,6 +72,11 @@ class BoundPlan {
     uint64_t generation = 0;
     std::shared_ptr<const KernelFunction> function;
   };
+  // Steps that are one LaunchSequence.
+  struct Stretch {
+    size_t begin = 0, end = 0;
+    std::unique_ptr<LaunchSequence> sequence;
+  };
   struct Clocked;  // a run with what it is given
   void SetBase(size_t base, void* memory);
   template <typename T>
@@ -76,15 +84,25 @@ class BoundPlan {
     return reinterpret_cast<T*>(&words_[word]);
   }
   absl::Status Snapshot();
-  absl::Status RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher);
+  absl::Status RunLaunch(const PlanStep& step, const PlanLaunch& launch, Launcher& launcher);
+  absl::Status RunKernel(const KernelLaunch& kernel, Launcher& launcher);
   absl::Status RunCopy(const CopyLaunch& copy);
+  // Whether it launches code of a device, once and whole.
+  bool IsDeviceCode(const PlanStep& step) const;
+  absl::Status PrepareStretches();
+  absl::Status RunStretch(Stretch& stretch);
   // RunLaunch, before and after which the watch has looked.
   absl::Status RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
                           const Clocked& run);
   WatchedLaunch Seen(const PlanStep& step, const PlanLaunch& launch, size_t lane);
+  absl::Status CopyToHost(std::vector<Tensor>& operands);
+  // The step, with its time.
+  absl::Status RunClocked(size_t step, const PlanLaunch& launch, size_t lane, const Clocked& run);
+  absl::Status AddDeviceTimes(std::vector<double>& ms);
   absl::Status RunSteps(size_t begin, size_t end, size_t lane, const Clocked& run);
   absl::Status RunLane(const PlanTiling& tiling, size_t lane, const Clocked& run);
   absl::Status RunTiling(const PlanTiling& tiling, const Clocked& run);
+  absl::Status RunAll(const Clocked& run);
   std::string NameOf(size_t thunk) const;
 
   const std::shared_ptr<const ExecutionPlan> plan_;
@@ -95,6 +113,10 @@ class BoundPlan {
   std::vector<absl::Status> lanes_;  // of the tiling that runs
   PlanReport report_;
   DeviceQueue* queue_ = nullptr;
+  std::vector<Stretch> stretches_;  // in order
+  bool stretched_ = false;          // they are those of kernels_
+  bool moved_ = true;               // a base, since the last run that went well
+  std::vector<size_t> marked_;      // steps between two marks of the queue each
   bool ended_by_watch_ = false;
 };
 

@@ -82,10 +82,25 @@ struct Area {
     KILN_RETURN_IF_ERROR(memory.Reserve(size));
     data = static_cast<uint8_t*>(memory.data());
     for (int64_t i = 0; i < size; ++i) data[i] = GapByte(i);
+    address = data;
     return absl::OkStatus();
   }
-  void* contents() const { return data + kGap; }
-  bool Has(const void* address) const { return address >= data && address < data + size; }
+  // The same on a device; `data` is what Fetch has copied from there.
+  absl::Status ReserveOn(DeviceQueue& on, int64_t bytes) {
+    KILN_RETURN_IF_ERROR(Reserve(bytes));
+    KILN_ASSIGN_OR_RETURN(void* const arena, on.Arena(size));
+    address = static_cast<uint8_t*>(arena);
+    queue = &on;
+    KILN_RETURN_IF_ERROR(on.CopyIn(arena, data, static_cast<size_t>(size)));
+    return on.Wait();
+  }
+  absl::Status Fetch() const {
+    if (queue == nullptr) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(queue->CopyOut(data, address, static_cast<size_t>(size)));
+    return queue->WaitForCopies();
+  }
+  void* contents() const { return address + kGap; }
+  bool Has(const void* at) const { return at >= address && at < address + size; }
 
   // Cuts the area into parts; `used` in order, from 0 on.
   void SetParts(const std::vector<AreaPart>& used) {
@@ -113,6 +128,8 @@ struct Area {
 
   Memory memory;
   uint8_t* data = nullptr;
+  uint8_t* address = nullptr;  // what launches are given
+  DeviceQueue* queue = nullptr;
   int64_t size = 0;
   std::vector<uint8_t> copy;
   std::vector<AreaPart> parts;  // all bytes
@@ -122,8 +139,12 @@ struct Area {
 class Sandbox final : public LaunchWatch {
  public:
   // `thorough`: everything is compared after each launch.
-  Sandbox(std::shared_ptr<const ExecutionPlan> plan, bool thorough)
-      : plan_(std::move(plan)), program_(plan_->program()), bound_(plan_), thorough_(thorough) {}
+  Sandbox(std::shared_ptr<const ExecutionPlan> plan, bool thorough, DeviceQueue* queue)
+      : plan_(std::move(plan)),
+        program_(plan_->program()),
+        bound_(plan_),
+        thorough_(thorough),
+        queue_(queue) {}
 
   absl::Status Run(const BoundTensors& inputs, Launcher& launcher,
                    const std::shared_ptr<Runtime>& runtime,
@@ -149,11 +170,14 @@ class Sandbox final : public LaunchWatch {
     return absl::OkStatus();
   }
 
+  bool sees_device() const override { return true; }
+
   absl::Status After(const WatchedLaunch& launch) override {
+    for (const Area& area : areas_) KILN_RETURN_IF_ERROR(area.Fetch());
     for (const Tensor& output : launch.outputs) {
       Area* const area = AreaOf(output);
       if (area == nullptr) continue;
-      const int64_t first = static_cast<uint8_t*>(output.data()) - area->data;
+      const int64_t first = static_cast<uint8_t*>(output.data()) - area->address;
       ForEachRun(output, [&](int64_t begin, int64_t bytes) {
         std::memcpy(area->copy.data() + first + begin, area->data + first + begin,
                     static_cast<size_t>(bytes));
@@ -209,7 +233,7 @@ class Sandbox final : public LaunchWatch {
   bool Differs(const Tensor& view) {
     const Area* const area = AreaOf(view);
     if (area == nullptr) return false;
-    const int64_t first = static_cast<const uint8_t*>(view.data()) - area->data;
+    const int64_t first = static_cast<const uint8_t*>(view.data()) - area->address;
     bool differs = false;
     ForEachRun(view, [&](int64_t begin, int64_t bytes) {
       differs = differs || area->Changed(first + begin, bytes).has_value();
@@ -220,8 +244,8 @@ class Sandbox final : public LaunchWatch {
   static bool IsWritten(const WatchedLaunch& launch, const Area& area, const AreaPart& part) {
     return std::any_of(launch.outputs.begin(), launch.outputs.end(), [&](const Tensor& output) {
       const auto* const at = static_cast<const uint8_t*>(output.data());
-      return output.num_elements() > 0 && at >= area.data + part.begin &&
-             at < area.data + part.begin + part.bytes;
+      return output.num_elements() > 0 && at >= area.address + part.begin &&
+             at < area.address + part.begin + part.bytes;
     });
   }
 
@@ -244,18 +268,28 @@ class Sandbox final : public LaunchWatch {
     return &area;
   }
 
-  absl::Status Place(const BoundTensors& inputs, const std::shared_ptr<Runtime>& runtime,
-                     const std::shared_ptr<std::atomic<int64_t>>& count) {
-    KILN_ASSIGN_OR_RETURN(Area * arena, Add(plan_->arena_bytes(), runtime, count));
+  void SetRanges(Area& arena, const std::vector<ArenaRange>& ranges) const {
     std::vector<AreaPart> used;
-    for (const ArenaRange& range : plan_->arena_ranges()) {
+    for (const ArenaRange& range : ranges) {
       const bool scratch = range.buffer < 0;
       used.push_back(
           {range.begin, range.bytes, false, scratch,
            scratch ? absl::StrCat("the scratch of thunk ", range.thunk) : NameOf(range.buffer)});
     }
-    arena->SetParts(used);
+    arena.SetParts(used);
+  }
+
+  absl::Status Place(const BoundTensors& inputs, const std::shared_ptr<Runtime>& runtime,
+                     const std::shared_ptr<std::atomic<int64_t>>& count) {
+    KILN_ASSIGN_OR_RETURN(Area * arena, Add(plan_->arena_bytes(), runtime, count));
+    SetRanges(*arena, plan_->arena_ranges());
     bound_.SetArena(arena->contents());
+    if (queue_ != nullptr) {
+      Area& there = areas_.emplace_back(runtime, count);
+      KILN_RETURN_IF_ERROR(there.ReserveOn(*queue_, plan_->device_arena_bytes()));
+      SetRanges(there, plan_->device_ranges());
+      bound_.SetDevice(queue_, there.contents());
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
       const Tensor& input = *inputs[i];
@@ -281,6 +315,7 @@ class Sandbox final : public LaunchWatch {
   const CheckedProgram& program_;
   BoundPlan bound_;
   const bool thorough_;
+  DeviceQueue* const queue_;
   std::deque<Area> areas_;                // the arena, then ports
   std::map<size_t, uint64_t> checksums_;  // of constants, by buffer
   bool unclear_ = false;
@@ -290,10 +325,10 @@ class Sandbox final : public LaunchWatch {
 
 absl::Status CheckPlan(const std::shared_ptr<const ExecutionPlan>& plan, const BoundTensors& inputs,
                        Launcher& launcher, const std::shared_ptr<Runtime>& runtime,
-                       const std::shared_ptr<std::atomic<int64_t>>& count) {
+                       const std::shared_ptr<std::atomic<int64_t>>& count, DeviceQueue* queue) {
   bool unclear = false;
   const auto run = [&](bool thorough) {
-    Sandbox sandbox(plan, thorough);
+    Sandbox sandbox(plan, thorough, queue);
     const absl::Status status = sandbox.Run(inputs, launcher, runtime, count);
     unclear = sandbox.unclear();
     return status;

@@ -26,10 +26,12 @@
 namespace kiln {
 
 // A plan with separate buffers that may be watched. `inputs` are only read. The memory is the
-// runtime's, and counted in `count` meanwhile. kInternal: the first fault; errors of the run.
+// runtime's, and counted in `count` meanwhile; on a device it is that of `queue`, and copied to
+// the host to be looked at. kInternal: the first fault; errors of the run.
 absl::Status CheckPlan(const std::shared_ptr<const ExecutionPlan>& plan, const BoundTensors& inputs,
                        Launcher& launcher, const std::shared_ptr<Runtime>& runtime,
-                       const std::shared_ptr<std::atomic<int64_t>>& count);
+                       const std::shared_ptr<std::atomic<int64_t>>& count,
+                       DeviceQueue* queue = nullptr);
 
 }  // namespace kiln
 

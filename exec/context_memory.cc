@@ -40,6 +40,7 @@ absl::Status Context::Impl::PlaceInputs(BoundPlan& bound) {
       bound.SetInput(i, tensor.data());
       continue;
     }
+    if (tensor.device() != Device()) return NeedsHost(model->provider->inputs()[i].name);
     shared = shared || written.Overlaps(RangeOf(tensor));
     KILN_RETURN_IF_ERROR(input_copies[i].Reserve(tensor.size_bytes()));
     bound.SetInput(i, input_copies[i].data());
@@ -162,9 +163,7 @@ absl::Status Context::Impl::CheckAllBound() const {
 
 absl::Status Context::Impl::PlaceOnDevice(BoundPlan& bound) {
   if (!bound.plan().uses_device()) return absl::OkStatus();
-  if (queue == nullptr) {
-    KILN_ASSIGN_OR_RETURN(queue, model->device->device().NewQueue());
-  }
+  KILN_RETURN_IF_ERROR(NeedQueue());
   KILN_ASSIGN_OR_RETURN(void* const memory, queue->Arena(bound.plan().device_arena_bytes()));
   bound.SetDevice(queue.get(), memory);
   return absl::OkStatus();

@@ -20,15 +20,28 @@ absl::Status NoHandle(absl::string_view what, size_t handle, const std::vector<P
   return Invalid(what, " ", handle, ": the model has ", ports.size(), "; handles begin with 0");
 }
 
-// What can be said of a tensor before the program for its shape is known.
-absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor) {
+// Whether a tensor on a GPU lies on this device; null: the model has none.
+absl::Status CheckPlace(const Tensor& tensor, ComputeDevice* device) {
+  if (device == nullptr) return Invalid("the tensor is on a GPU; copy it to the CPU");
+  if (tensor.device().kind != device->target().device ||
+      tensor.device().index != device->ordinal()) {
+    return Invalid("the tensor is on device ", tensor.device().index, " of ",
+                   Name(tensor.device().kind), ", the model runs on \"", device->name(),
+                   "\"; copy it there");
+  }
+  if (!UsableAsIs(tensor)) return Invalid("a tensor on a GPU that is not dense and aligned");
+  return device->CheckMemory(tensor.data(), tensor.size_bytes());
+}
+
+// What can be said of a tensor before the program for its shape is known. `device`: where else than
+// on the host it may lie.
+absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Tensor& tensor,
+                         ComputeDevice* device) {
   const auto subject = [&] { return absl::StrCat(what, " \"", port.name, "\""); };
   if (tensor.dtype() != port.type) {
     return Invalid(subject(), ": type is ", Name(tensor.dtype()), ", expected ", Name(port.type),
                    "; convert the tensor");
   }
-  if (tensor.device() != Device())
-    return Invalid(subject(), ": the tensor is on a GPU; copy it to the CPU");
   if ((!port.any_rank && tensor.shape().size() != port.shape.size()) ||
       tensor.strides().size() != tensor.shape().size()) {
     return Invalid(subject(), ": shape is ", ToString(ToShape(tensor.shape())), ", expected ",
@@ -47,7 +60,9 @@ absl::Status CheckTensor(absl::string_view what, const PortInfo& port, const Ten
                    " has more than 64 bits of bytes");
   if (tensor.data() == nullptr && bytes > 0)
     return Invalid(subject(), ": no memory; give a tensor with data");
-  return absl::OkStatus();
+  if (tensor.device() == Device()) return absl::OkStatus();
+  const absl::Status place = CheckPlace(tensor, device);
+  return place.ok() ? place : Annotate(place, subject());
 }
 
 }  // namespace
@@ -75,7 +90,7 @@ absl::Status Context::Impl::Bind(size_t input, Tensor view) {
     return Invalid("input \"", ports[input].name,
                    "\": it is a state of the context; call SetState");
   }
-  KILN_RETURN_IF_ERROR(CheckTensor("input", ports[input], view));
+  KILN_RETURN_IF_ERROR(CheckTensor("input", ports[input], view, device()));
   std::optional<Tensor>& bound = bound_inputs[input];
   moved = moved || !bound || !SameMemory(*bound, view);
   bound = std::move(view);
@@ -104,7 +119,7 @@ absl::Status Context::Impl::BindOutput(size_t output, Tensor view) {
     return Invalid("output \"", port.name,
                    "\": it is a state of the context; call State after the run");
   }
-  KILN_RETURN_IF_ERROR(CheckTensor("output", port, view));
+  KILN_RETURN_IF_ERROR(CheckTensor("output", port, view, device()));
   if (!UsableAsIs(view))
     return Invalid("output \"", port.name,
                    "\": the memory is not dense and aligned; bind a dense tensor");
@@ -149,7 +164,7 @@ absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
 
 absl::Status Context::Impl::SetState(size_t input, const Tensor& value) {
   const PortInfo& port = model->provider->inputs()[input];
-  KILN_RETURN_IF_ERROR(CheckTensor("state", port, value));
+  KILN_RETURN_IF_ERROR(CheckTensor("state", port, value, nullptr));
   return states.Set(input, port.name, value);
 }
 
@@ -189,6 +204,7 @@ void Context::Impl::Trim() {
   for (std::vector<Tensor>& owned : owned_outputs) owned.clear();
   DropOutputs();
   bounds.clear();
+  queue = nullptr;  // with its memory on the device
   scripts.clear();
   current = nullptr;
   placed = nullptr;

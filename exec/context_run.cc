@@ -68,15 +68,15 @@ Context::Impl::Bound Context::Impl::MakeBound(std::shared_ptr<const PreparedRun>
   return bound;
 }
 
-absl::StatusOr<Context::Impl::Bound*> Context::Impl::FindBound() {
+absl::StatusOr<Context::Impl::Bound*> Context::Impl::FindBound(const PortPlaces& places) {
   ++runs;
   for (Bound& bound : bounds) {
-    if (!bound.prepared->Holds(bound_inputs, wanted)) continue;
+    if (!bound.prepared->Holds(bound_inputs, wanted, places)) continue;
     bound.last_used = runs;
     return &bound;
   }
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> prepared,
-                        model->Prepared(bound_inputs, wanted));
+                        model->Prepared(bound_inputs, wanted, places));
   placed = nullptr;  // a new plan may have the address of an old one
   Bound made = MakeBound(std::move(prepared));
   made.last_used = runs;
@@ -132,6 +132,7 @@ absl::Status Context::Impl::RunPlanOrInstead(Bound& bound, const RunControl& con
   const absl::Status status = RunPlan(control, nullptr);
   if (status.ok() || absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
   if (current->ended_by_watch()) return status;
+  if (IsNeedsHost(status)) return status;
   // Where an output lies over an input, there may be nothing left to run again.
   if (placed == current && shared) return status;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> prepared,
@@ -191,24 +192,49 @@ absl::Status Context::Impl::RunProfiled(const RunControl& control, std::vector<T
   return absl::OkStatus();
 }
 
+// Of a plan with ports on the device, the plan with all of them on the host: its launches are the
+// same.
 absl::Status Context::Impl::CheckFirst(const PreparedRun& prepared) {
+  BoundTensors inputs = bound_inputs;
+  if (!prepared.places.none()) {
+    KILN_RETURN_IF_ERROR(NeedQueue());
+    KILN_RETURN_IF_ERROR(CopyOutInputs(inputs));
+  }
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const ExecutionPlan> plan,
-                        model->PlanAgain(prepared, bound_inputs,
+                        model->PlanAgain(prepared, inputs,
                                          {.separate_buffers = true,
                                           .by_samples = model->options.batch_invariant,
-                                          .watched = true}));
+                                          .watched = true,
+                                          .device = model->device.get()}));
+  std::unique_ptr<DeviceQueue> own_queue;
+  if (plan->uses_device()) {
+    KILN_ASSIGN_OR_RETURN(own_queue, model->device->device().NewQueue());
+  }
   const Admission admission(model->pool, plan->share());
   launcher.set_limit(admission.exclusive() ? model->pool.threads() : 1);
-  return CheckPlan(plan, bound_inputs, launcher, model->runtime,
-                   {model->counts, &model->counts->arenas});
+  return CheckPlan(plan, inputs, launcher, model->runtime, {model->counts, &model->counts->arenas},
+                   own_queue.get());
 }
 
 absl::Status Context::Impl::RunOnce(const RunControl& control, std::vector<ThunkTime>* times) {
   KILN_RETURN_IF_ERROR(control.Check());
   KILN_RETURN_IF_ERROR(CompleteInputs());
   KILN_RETURN_IF_ERROR(CheckAllBound());
+  const PortPlaces places = Places();
+  if (places.none()) return RunBound(control, times, {});
+  if (!lands) {
+    const absl::Status status = RunBound(control, times, places);
+    if (!IsNeedsHost(status)) return status;
+  }
+  return RunLanded(control, times);
+}
+
+absl::Status Context::Impl::RunBound(const RunControl& control, std::vector<ThunkTime>* times,
+                                     const PortPlaces& places) {
   KILN_RETURN_IF_ERROR(states.Begin(bound_inputs));
-  KILN_ASSIGN_OR_RETURN(Bound* const bound, FindBound());
+  const absl::StatusOr<Bound*> found = FindBound(places);
+  lands = lands || IsNeedsHost(found.status());
+  KILN_ASSIGN_OR_RETURN(Bound* const bound, found);
   current = bound->plan.get();
   if (model->options.check_first_run && current != nullptr &&
       !bound->prepared->checked.exchange(true)) {
@@ -231,6 +257,11 @@ absl::Status Context::Impl::Run(const RunControl& control, std::vector<ThunkTime
   const RunOptions& options = model->options;
   Runtime::State& runtime = model->runtime->state();
   model->provider->ResumeAfterFork();
+  if (control.stream != nullptr && model->device == nullptr) {
+    return absl::InvalidArgumentError(
+        "stream: the runtime has no device, and the CPU has no streams; leave it null, or name a "
+        "device in RuntimeOptions::device");
+  }
   has_run = false;  // what an output holds after a run that failed is nobody's
   if (options.on_start) options.on_start();
   const absl::Status status = CatchExceptions("running", [&] { return RunOnce(control, times); });

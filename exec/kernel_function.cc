@@ -28,6 +28,7 @@ int RunDeviceVm(void** argv) {
     if (operand.bytes > 0 && !queue.CopyOut(places.back(), operand.data, operand.bytes).ok())
       return -1;
   }
+  if (!queue.WaitForCopies().ok()) return -1;
   copies.Place(places);
   context.kernel = kernel.vm.get();
   LaunchContext* self = &context;

@@ -8,7 +8,7 @@
 //   bound.Run(launcher, control, nullptr, &count);     // of a plan made with PlanOptions::watched
 //
 // A run that is watched takes the lanes of a batch tiling one after the other, all on the caller's
-// thread. One that is not pays nothing.
+// thread, and launches on a device one by one. One that is not pays nothing.
 #ifndef KILN_EXEC_LAUNCH_WATCH_H_
 #define KILN_EXEC_LAUNCH_WATCH_H_
 
@@ -36,6 +36,9 @@ struct WatchedLaunch {
 class LaunchWatch {
  public:
   virtual ~LaunchWatch() = default;
+  // Whether it is shown operands on a device where they lie (Tensor::device); else After is shown
+  // copies of them.
+  virtual bool sees_device() const { return false; }
   // An error ends the run.
   virtual absl::Status Before(const WatchedLaunch& /*launch*/) { return absl::OkStatus(); }
   virtual absl::Status After(const WatchedLaunch& launch) = 0;

@@ -22,6 +22,7 @@
 #include "exec/library/library.h"
 #include "exec/library/measured.h"
 #include "exec/plan_cache.h"
+#include "exec/port_places.h"
 #include "exec/runtime_state.h"
 #include "exec/state_buffers.h"
 #include "exec/support/launch.h"
@@ -50,7 +51,8 @@ struct KILN_INSIDE Model::State {
       const std::shared_ptr<const Variant>& variant);
   // What runs for these inputs and wanted outputs: kept, or made now. Nobody waits for it but who
   // asks for the same shapes.
-  PlanCache::Made Prepared(const BoundTensors& inputs, const std::vector<bool>& wanted);
+  PlanCache::Made Prepared(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                           const PortPlaces& places);
   // What the provider has in place of a variant whose run failed for `why`; that if it is nothing.
   PlanCache::Made PreparedInstead(const std::shared_ptr<const PreparedRun>& refused,
                                   const BoundTensors& inputs, const absl::Status& why);
@@ -102,18 +104,22 @@ struct KILN_INSIDE Model::State {
 
  private:
   State(std::shared_ptr<VariantProvider> p, RunOptions o, std::shared_ptr<Pool> its);
-  absl::StatusOr<std::vector<InputInfo>> Info(const BoundTensors& inputs) const;
+  absl::StatusOr<std::vector<InputInfo>> Info(const BoundTensors& inputs,
+                                              const PortPlaces& places) const;
   // Inputs of these shapes, without elements.
   absl::StatusOr<BoundTensors> WithShapes(const NamedShapes& shapes) const;
   // Whether a state has an open extent, and may become larger from run to run.
   bool grows() const;
-  PlanCache::Made Make(const BoundTensors& inputs, const std::vector<bool>& wanted);
+  PlanCache::Made Make(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                       const PortPlaces& places);
   PlanCache::Made MakeOf(const std::shared_ptr<const Variant>& variant,
-                         const std::vector<InputInfo>& info, const std::vector<bool>& wanted);
+                         const std::vector<InputInfo>& info, const std::vector<bool>& wanted,
+                         const PortPlaces& places);
   PlanCache::Made MakeInstead(std::shared_ptr<const Variant> variant,
                               const std::vector<InputInfo>& info, const std::vector<bool>& wanted,
-                              absl::Status why);
-  PlanCache::Made MakeRecorded(const BoundTensors& inputs, const std::vector<bool>& wanted);
+                              const PortPlaces& places, absl::Status why);
+  PlanCache::Made MakeRecorded(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                               const PortPlaces& places);
   PlanOptions HowToPlan() const;
   absl::StatusOr<std::shared_ptr<const ExecutionPlan>> PlanOf(
       const std::shared_ptr<const Variant>& variant, const std::vector<InputInfo>& info,
@@ -152,11 +158,24 @@ struct KILN_INSIDE Context::Impl {
   };
 
   absl::Status RunOnce(const RunControl& control, std::vector<ThunkTime>* times);
+  // With what is bound where it lies.
+  absl::Status RunBound(const RunControl& control, std::vector<ThunkTime>* times,
+                        const PortPlaces& places);
+  // With copies, in memory of the host, of what is bound on the device (landed_run.cc).
+  absl::Status RunLanded(const RunControl& control, std::vector<ThunkTime>* times);
+  ComputeDevice* device() const {
+    return model->device != nullptr ? &model->device->device() : nullptr;
+  }
+  PortPlaces Places() const;
+  absl::Status NeedQueue();
+  // Tensors on the device become copies in memory of the host; and back.
+  absl::Status CopyOutInputs(BoundTensors& inputs, void* stream = nullptr);
+  absl::Status CopyInOutputs(const BoundTensors& results, void* stream);
   // RunOptions::check_first_run of a plan that has not run.
   absl::Status CheckFirst(const PreparedRun& prepared);
   // OutputMemory::kBound.
   absl::Status CheckAllBound() const;
-  absl::StatusOr<Bound*> FindBound();
+  absl::StatusOr<Bound*> FindBound(const PortPlaces& places);
   Bound MakeBound(std::shared_ptr<const PreparedRun> prepared);
   absl::Status RunScript(const Bound& bound, const RunControl& control,
                          std::vector<ThunkTime>* times);
@@ -196,6 +215,7 @@ struct KILN_INSIDE Context::Impl {
   std::vector<bool> donated;        // outputs that are written in place of an input
   bool shared = false;              // an output is written where an input lies
   std::vector<size_t> copied;       // inputs that a run reads from input_copies
+  bool lands = false;               // a program has needed on the host what is bound on the device
   // Where everything lies is looked into when something has moved, or for another plan.
   bool moved = true;
   const BoundPlan* placed = nullptr;

@@ -74,6 +74,11 @@ class Arena {
     made_.scratch_offset.assign(p_.steps.size(), -1);
     made_.scratch_step.assign(p_.steps.size(), 0);
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
+      AliasClasses::Life& own = classes.lives[static_cast<size_t>(made_.places[b].root)];
+      if (p_.buffers[b].early) own.first = std::min<int64_t>(own.first, 0);
+      if (p_.buffers[b].late) own.last = static_cast<int64_t>(p_.steps.size()) - 1;
+    }
+    for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const AliasClasses::Life& own = classes.lives[b];
       if (made_.places[b].root != static_cast<int32_t>(b) ||
           p_.buffers[b].space != Space::kTemporary || own.last < 0)

@@ -23,6 +23,8 @@ struct PlacementProblem {
     int64_t bytes = 0;
     DeviceKind device = DefaultDevice();
     bool on_device = false;  // in memory that is not the host's: temporaries in an arena there
+    // Of those, one whose place is its own from the beginning on, or to the end.
+    bool early = false, late = false;
   };
   struct Access {
     int32_t buffer = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "exec/batch_tiling.h"
+#include "exec/copy_order.h"
 #include "exec/plan_arguments.h"
 #include "exec/plan_calls.h"
 #include "exec/plan_draft.h"
@@ -63,12 +64,6 @@ absl::Status CheckDevice(const CheckedProgram& program, const PlanOptions& optio
                      "\": the model is made for it, and the runtime has none; name one in "
                      "RuntimeOptions::device"));
   }
-  if (options.watched) {
-    return absl::UnimplementedError(
-        absl::StrCat("on_thunk, check_first_run: look at operands in the host's memory; those of "
-                     "this model are on device \"",
-                     Name(program.other), "\""));
-  }
   return absl::OkStatus();
 }
 
@@ -86,6 +81,24 @@ absl::Status UploadConstants(const PlanDraft& draft, const PlanOptions& options,
     KILN_ASSIGN_OR_RETURN(uploads[index],
                           options.device->Upload(program.variant->constants[index]));
   }
+  return absl::OkStatus();
+}
+
+// Ports in memory of the device.
+absl::Status PlacePorts(PlanDraft& draft, const PortPlaces& places) {
+  KILN_RETURN_IF_ERROR(CheckPlaces(draft.program, places, draft.needed));
+  const auto place = [&](const std::vector<CheckedPort>& ports,
+                         const std::vector<bool>& on_device) {
+    for (size_t i = 0; i < on_device.size(); ++i) {
+      if (!on_device[i] || ports[i].buffer < 0) continue;
+      PlacementProblem::Buffer& buffer =
+          draft.problem.buffers[static_cast<size_t>(ports[i].buffer)];
+      buffer.device = draft.program.other;
+      buffer.on_device = true;
+    }
+  };
+  place(draft.program.inputs, places.inputs);
+  place(draft.program.outputs, places.outputs);
   return absl::OkStatus();
 }
 
@@ -143,6 +156,9 @@ class PlanSteps {
     std::move(draft_.launches[t].begin() + 1, draft_.launches[t].end(),
               std::back_inserter(step.others));
     step.thunk = t;
+    const auto* const copy = std::get_if<CopyLaunch>(&step.launch);
+    step.queued = copy != nullptr ? copy->way != CopyLaunch::Way::kHost
+                                  : !OnHost(draft_.program.thunks[t].device);
     step.times = tiling.parts;
     for (const ResolvedRef& ref : operands.inputs) step.bytes += ref.bytes() * step.times;
     for (const ResolvedRef& ref : operands.outputs) step.bytes += ref.bytes() * step.times;
@@ -162,12 +178,13 @@ class PlanSteps {
                                    &to = draft_.problem.steps[t].writes[0];
     CopyLaunch launch;
     launch.bytes = to.end - to.begin;
-    if (draft_.problem.buffers[static_cast<size_t>(to.buffer)].on_device)
-      launch.way = CopyLaunch::Way::kOver;
+    const bool over = draft_.problem.buffers[static_cast<size_t>(to.buffer)].on_device;
+    if (over) launch.way = CopyLaunch::Way::kOver;
     launch.copy = StridedCopy({launch.bytes}, {1}, {1}, 1);
     PlanStep& step = plan_.steps_.emplace_back();
     step.launch = std::move(launch);
     step.thunk = t;
+    step.queued = over;
     step.bytes = 2 * (to.end - to.begin);
     arguments_.FillCopy(std::get<CopyLaunch>(step.launch), from, to);
     if (!watched_) return;
@@ -188,6 +205,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
     const std::shared_ptr<library::Session>& session, const library::Choosing& choosing,
     const PlanOptions& options) {
   KILN_ASSIGN_OR_RETURN(PlanDraft draft, SizeProgram(*program, symbols, present, wanted));
+  KILN_RETURN_IF_ERROR(PlacePorts(draft, options.places));
   PlanThreads threads(draft, session);
   KILN_RETURN_IF_ERROR(threads.Tile(draft, options.by_samples));
   KILN_RETURN_IF_ERROR(CheckDevice(*program, options));
@@ -199,8 +217,10 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   plan->program_ = std::move(program);
   plan->share_ = threads.share();
   PlacementProblem& problem = draft.problem;
+  ReservePlacesOfCopies(draft);
   KILN_ASSIGN_OR_RETURN(plan->placement_,
                         PlaceBuffers(problem, options.separate_buffers, options.plan_memory));
+  OrderCopies(draft, plan->placement_);
   if (options.verified) KILN_RETURN_IF_ERROR(VerifyPlacement(problem, plan->placement_));
   plan->donations_ = Donations(problem, plan->placement_);
   PlanSteps(draft, options.watched, *plan).AddAll();
@@ -210,11 +230,15 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   plan->constant_bytes_ = draft.packed_bytes;
   for (const Tensor& constant : plan->program_->variant->constants)
     plan->constant_bytes_ += constant.size_bytes();
-  for (const PlacementProblem::Buffer& buffer : problem.buffers)
+  for (const PlacementProblem::Buffer& buffer : problem.buffers) {
     plan->buffer_bytes_.push_back(buffer.bytes);
+    plan->on_device_.push_back(buffer.on_device);
+  }
   plan->MakeReport();
-  if (options.separate_buffers)
-    plan->arena_ranges_ = ArenaRangesOf(problem, plan->placement_, draft.lanes);
+  if (options.separate_buffers) {
+    plan->arena_ranges_ = ArenaRangesOf(problem, plan->placement_, draft.lanes, false);
+    plan->device_ranges_ = ArenaRangesOf(problem, plan->placement_, draft.lanes, true);
+  }
   if (options.verified)
     plan->problem_ = std::make_unique<const PlacementProblem>(std::move(problem));
   return plan;

@@ -30,6 +30,7 @@
 #include "exec/plan_info.h"
 #include "exec/plan_step.h"
 #include "exec/plan_verifier.h"
+#include "exec/port_places.h"
 #include "exec/provider.h"
 #include "exec/support/admission.h"
 #include "exec/support/device.h"
@@ -45,6 +46,7 @@ struct PlanOptions {
   bool verified = kVerifyPlans;        // by plan_verifier.h
   PlanMemoryFn plan_memory = nullptr;  // as `plan` of PlaceBuffers
   DeviceConstants* device = nullptr;   // where programs with buffers on a device run
+  PortPlaces places = {};              // of the memory that will be bound
 };
 
 // Thread-safe.
@@ -53,7 +55,7 @@ class ExecutionPlan {
   // `present` has one entry per input, `wanted` one per output: launches that no wanted output
   // needs are left out. Errors name the thunk: kInvalidArgument for operands that do not fit,
   // kOutOfRange for extents beyond any memory, kUnimplemented for what no library operator does;
-  // kDataLoss for a damaged constant.
+  // kDataLoss for a damaged constant; NeedsHost (port_places.h).
   static absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Create(
       std::shared_ptr<const CheckedProgram> program, const SymbolValues& symbols,
       const std::vector<bool>& present, const std::vector<bool>& wanted,
@@ -79,6 +81,7 @@ class ExecutionPlan {
 
   // By address; empty unless buffers are separate.
   const std::vector<ArenaRange>& arena_ranges() const { return arena_ranges_; }
+  const std::vector<ArenaRange>& device_ranges() const { return device_ranges_; }
 
   // What does not depend on kernels.
   const PlanReport& report() const { return report_; }
@@ -99,10 +102,11 @@ class ExecutionPlan {
   std::shared_ptr<const CheckedProgram> program_;
   std::vector<std::vector<int64_t>> output_shapes_;
   std::vector<int64_t> buffer_bytes_;
+  std::vector<bool> on_device_;  // per buffer
   Placement placement_;
   Donations donations_;
   std::unique_ptr<const PlacementProblem> problem_;  // null unless it was verified
-  std::vector<ArenaRange> arena_ranges_;
+  std::vector<ArenaRange> arena_ranges_, device_ranges_;
   Admission::Share share_ = Admission::Share::kExclusive;
   std::vector<std::shared_ptr<KernelHandle>> kernels_;
   std::vector<PlanStep> steps_;

@@ -15,20 +15,24 @@
 namespace kiln {
 namespace {
 
-std::string KeyOf(const BoundTensors& inputs, const std::vector<bool>& wanted) {
+std::string KeyOf(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                  const PortPlaces& places) {
   std::string key;
   for (const std::optional<Tensor>& input : inputs) {
     if (input) absl::StrAppend(&key, absl::StrJoin(input->shape(), ","));
     key += input ? ";" : "-;";
   }
   for (const bool one : wanted) key += one ? '1' : '0';
+  for (const bool one : places.inputs) key += one ? 'd' : 'h';
+  for (const bool one : places.outputs) key += one ? 'D' : 'H';
   return key;
 }
 
 }  // namespace
 
-bool PreparedRun::Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now) const {
-  if (wanted != wanted_now) return false;
+bool PreparedRun::Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now,
+                        const PortPlaces& places_now) const {
+  if (wanted != wanted_now || places != places_now) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].has_value() != shapes[i].has_value()) return false;
     if (inputs[i] && inputs[i]->shape() != *shapes[i]) return false;
@@ -43,10 +47,11 @@ bool PreparedRun::Holds(const BoundTensors& inputs, const std::vector<bool>& wan
 }
 
 std::shared_ptr<const PreparedRun> PlanCache::Find(const BoundTensors& inputs,
-                                                   const std::vector<bool>& wanted) {
+                                                   const std::vector<bool>& wanted,
+                                                   const PortPlaces& places) {
   const MutexLock lock(mutex_);
   const auto it = std::find_if(kept_.begin(), kept_.end(), [&](const auto& prepared) {
-    return prepared->Holds(inputs, wanted);
+    return prepared->Holds(inputs, wanted, places);
   });
   if (it == kept_.end()) return nullptr;
   kept_.splice(kept_.begin(), kept_, it);
@@ -54,16 +59,16 @@ std::shared_ptr<const PreparedRun> PlanCache::Find(const BoundTensors& inputs,
 }
 
 PlanCache::Made PlanCache::Get(const BoundTensors& inputs, const std::vector<bool>& wanted,
-                               MakeFn make) {
-  if (auto found = Find(inputs, wanted)) return found;
+                               const PortPlaces& places, MakeFn make) {
+  if (auto found = Find(inputs, wanted, places)) return found;
   // What is called while a plan is made would wait for itself.
   if (ThreadScope::Within(this)) {
     return absl::FailedPreconditionError(
         "plan: a function that is called while a plan of the model is made, as on_plan, runs or "
         "prepares the model; do that when it has returned");
   }
-  const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted));
-  if (auto found = Find(inputs, wanted)) return found;
+  const KeyedMutexLock<std::string> making(making_, KeyOf(inputs, wanted, places));
+  if (auto found = Find(inputs, wanted, places)) return found;
   const ThreadScope within(this);
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made, make());
   Add(made);

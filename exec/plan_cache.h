@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PlanCache: the plans of a model, by what they are right for: shapes of inputs, some values of
-// inputs, and the outputs that are wanted.
+// inputs, the outputs that are wanted, and which of both lie on a device.
 //
-//   KILN_ASSIGN_OR_RETURN(auto prepared, cache.Get(inputs, wanted, [&] { return Make(...); }));
+//   KILN_ASSIGN_OR_RETURN(auto prepared,
+//                         cache.Get(inputs, wanted, places, [&] { return Make(...); }));
 //
 // While a plan is made nobody waits but those who ask for the same shapes. What is made is shared
 // by all contexts. The plans used last are kept, kMaxPlans of them; a plan that a context still
@@ -26,6 +27,7 @@
 #include "base/tensor.h"
 #include "exec/memory/layouts.h"
 #include "exec/plan.h"
+#include "exec/port_places.h"
 #include "exec/provider.h"
 #include "kiln/dim.h"
 
@@ -42,6 +44,7 @@ struct PreparedRun {
   std::vector<std::optional<std::vector<int64_t>>> shapes;  // absent inputs have none
   std::vector<Value> values;                                // of inputs on which the plan depends
   std::vector<bool> wanted;                                 // per output
+  PortPlaces places;
   std::shared_ptr<const Variant> variant;
   std::shared_ptr<const ExecutionPlan> plan;  // null: the variant's script
   SymbolValues symbols;                       // of a script
@@ -49,7 +52,8 @@ struct PreparedRun {
   mutable std::atomic<bool> checked{false};
 
   // Whether it is right for these inputs.
-  bool Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now) const;
+  bool Holds(const BoundTensors& inputs, const std::vector<bool>& wanted_now,
+             const PortPlaces& places_now) const;
 };
 
 // Thread-safe.
@@ -62,7 +66,8 @@ class PlanCache {
   using MakeFn = absl::FunctionRef<Made()>;
 
   // What holds for these inputs: kept, or else of `make`, which is called without a lock.
-  Made Get(const BoundTensors& inputs, const std::vector<bool>& wanted, MakeFn make);
+  Made Get(const BoundTensors& inputs, const std::vector<bool>& wanted, const PortPlaces& places,
+           MakeFn make);
   // `made` takes the place of `refused`, which runs no more.
   void Replace(const std::shared_ptr<const PreparedRun>& refused,
                std::shared_ptr<const PreparedRun> made);
@@ -79,7 +84,8 @@ class PlanCache {
 
  private:
   std::shared_ptr<const PreparedRun> Find(const BoundTensors& inputs,
-                                          const std::vector<bool>& wanted);
+                                          const std::vector<bool>& wanted,
+                                          const PortPlaces& places);
   void Add(std::shared_ptr<const PreparedRun> made,
            const std::shared_ptr<const PreparedRun>& refused = nullptr);
 

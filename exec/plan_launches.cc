@@ -124,6 +124,17 @@ bool IsPart(const PlanDraft& draft, size_t t) {
          to.end - to.begin < draft.problem.buffers[static_cast<size_t>(to.buffer)].bytes;
 }
 
+// Whether it would copy all of one buffer to all of another on the device: to or from a port that
+// the caller has there.
+bool IsWhole(const PlanDraft& draft, size_t t) {
+  if (WayOf(draft, t) != Way::kOver) return false;
+  const auto whole = [&](const PlacementProblem::Access& access) {
+    return access.dense && access.begin == 0 &&
+           access.end == draft.problem.buffers[static_cast<size_t>(access.buffer)].bytes;
+  };
+  return whole(draft.problem.steps[t].reads[0]) && whole(draft.problem.steps[t].writes[0]);
+}
+
 absl::Status PrepareCopy(PlanDraft& draft, size_t t) {
   Operands& operands = draft.operands[t];
   const ResolvedRef &from = operands.inputs[0], &to = operands.outputs[0];
@@ -132,7 +143,7 @@ absl::Status PrepareCopy(PlanDraft& draft, size_t t) {
                    absl::StrJoin(to.shape, ", "), "]");
   }
   if (to.elements == 0) return absl::OkStatus();
-  if (IsPart(draft, t)) {
+  if (IsPart(draft, t) || IsWhole(draft, t)) {
     draft.problem.steps[t].view = true;
     return absl::OkStatus();
   }

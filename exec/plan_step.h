@@ -68,6 +68,9 @@ struct PlanStep {
   PlanLaunch launch;
   std::vector<PlanLaunch> others;  // of the further lanes of a tiling
   size_t thunk = 0;
+  // Whether it goes to a device's queue; else it works in the host's memory, and what was copied
+  // there has to have arrived.
+  bool queued = false;
   int64_t times = 1;
   int64_t bytes = 0;  // read and written, in all
   // Inputs, then outputs; of a plan that is watched.

@@ -88,7 +88,9 @@ absl::StatusOr<std::shared_ptr<const CheckedProgram>> Model::State::Checked(
   return made;
 }
 
-absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& inputs) const {
+// Of inputs on the device only the shape is told.
+absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& inputs,
+                                                          const PortPlaces& places) const {
   const std::vector<PortInfo>& ports = provider->inputs();
   std::vector<InputInfo> info;
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -97,6 +99,10 @@ absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& in
       return Invalid("input \"", ports[i].name, "\": not bound; give it a tensor of shape ",
                      ToString(ports[i].shape));
     }
+    if (places.Input(i)) {
+      info.push_back({ports[i].name, true, Tensor::View(nullptr, bound->dtype(), bound->shape())});
+      continue;
+    }
     // Providers read values: they get them dense.
     const Tensor tensor = bound ? (UsableAsIs(*bound) ? *bound : bound->Clone()) : Tensor();
     info.push_back({ports[i].name, bound.has_value(), tensor});
@@ -104,15 +110,17 @@ absl::StatusOr<std::vector<InputInfo>> Model::State::Info(const BoundTensors& in
   return info;
 }
 
-PlanCache::Made Model::State::Prepared(const BoundTensors& inputs,
-                                       const std::vector<bool>& wanted) {
-  return plans->Get(inputs, wanted, [&] {
-    return options.record_level > 0 ? MakeRecorded(inputs, wanted) : Make(inputs, wanted);
+PlanCache::Made Model::State::Prepared(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                                       const PortPlaces& places) {
+  return plans->Get(inputs, wanted, places, [&] {
+    return options.record_level > 0 ? MakeRecorded(inputs, wanted, places)
+                                    : Make(inputs, wanted, places);
   });
 }
 
 PlanCache::Made Model::State::MakeRecorded(const BoundTensors& inputs,
-                                           const std::vector<bool>& wanted) {
+                                           const std::vector<bool>& wanted,
+                                           const PortPlaces& places) {
   const LongMutexLock lock(recording);
   for (size_t i = 0; recorded && i < inputs.size(); ++i) {
     const std::optional<std::vector<int64_t>>& kept = (*recorded)[i];
@@ -129,7 +137,7 @@ PlanCache::Made Model::State::MakeRecorded(const BoundTensors& inputs,
         "record_level 2: other outputs, or values, need a plan that was not made before what makes "
         "plans was given up; run as the first time, or make a model with a lower level");
   }
-  PlanCache::Made made = Make(inputs, wanted);
+  PlanCache::Made made = Make(inputs, wanted, places);
   if (made.ok()) recorded = (*made)->shapes;
   return made;
 }
@@ -142,11 +150,17 @@ void Model::State::Record(const PreparedRun& prepared) {
   recorder->GiveUp(prepared.variant);
 }
 
-PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector<bool>& wanted) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, provider->Get(info));
-  PlanCache::Made made = MakeOf(variant, info, wanted);
-  return made.ok() ? std::move(made) : MakeInstead(variant, info, wanted, made.status());
+PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector<bool>& wanted,
+                                   const PortPlaces& places) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs, places));
+  const auto got = provider->Get(info);
+  if (!places.none() && NeedsValues(got.status(), info)) return NeedsHost("an input");
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, got);
+  if (!places.none() && (variant->script != nullptr || ValuesCount(*variant, info)))
+    return NeedsHost("an input");
+  PlanCache::Made made = MakeOf(variant, info, wanted, places);
+  if (made.ok() || IsNeedsHost(made.status())) return made;
+  return MakeInstead(variant, info, wanted, places, made.status());
 }
 
 PlanCache::Made Model::State::PreparedInstead(const std::shared_ptr<const PreparedRun>& refused,
@@ -154,22 +168,23 @@ PlanCache::Made Model::State::PreparedInstead(const std::shared_ptr<const Prepar
   // What makes plans is not given up meanwhile, by a run of another context.
   std::optional<LongMutexLock> kept;
   if (recorder != nullptr) kept.emplace(recording);
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs, refused->places));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedRun> made,
-                        MakeInstead(refused->variant, info, refused->wanted, why));
+                        MakeInstead(refused->variant, info, refused->wanted, refused->places, why));
   plans->Replace(refused, made);
   return made;
 }
 
 PlanCache::Made Model::State::MakeInstead(std::shared_ptr<const Variant> variant,
                                           const std::vector<InputInfo>& info,
-                                          const std::vector<bool>& wanted, absl::Status why) {
+                                          const std::vector<bool>& wanted, const PortPlaces& places,
+                                          absl::Status why) {
   for (;;) {
     auto other = provider->Instead(variant, info);
     if (absl::IsNotFound(other.status())) return why;
     KILN_RETURN_IF_ERROR(other.status());
     variant = *std::move(other);
-    PlanCache::Made made = MakeOf(variant, info, wanted);
+    PlanCache::Made made = MakeOf(variant, info, wanted, places);
     if (made.ok()) return made;
     why = made.status();
   }
@@ -177,13 +192,14 @@ PlanCache::Made Model::State::MakeInstead(std::shared_ptr<const Variant> variant
 
 PlanCache::Made Model::State::MakeOf(const std::shared_ptr<const Variant>& variant,
                                      const std::vector<InputInfo>& info,
-                                     const std::vector<bool>& wanted) {
+                                     const std::vector<bool>& wanted, const PortPlaces& places) {
   auto prepared = std::make_shared<PreparedRun>();
   for (const InputInfo& input : info) {
     prepared->shapes.push_back(input.present ? std::optional(input.tensor.shape()) : std::nullopt);
   }
   prepared->values = ValuesThatCount(*variant, info, input_index);
   prepared->wanted = wanted;
+  prepared->places = places;
   prepared->variant = variant;
   KILN_RETURN_IF_ERROR(variant->script != nullptr ? BindScript(info, *prepared)
                                                   : MakePlan(info, *prepared));
@@ -208,7 +224,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanAgain(
     const PreparedRun& prepared, const BoundTensors& inputs, const PlanOptions& how) {
   std::optional<LongMutexLock> kept;  // as in PreparedInstead
   if (recorder != nullptr) kept.emplace(recording);
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs, how.places));
   return PlanOf(prepared.variant, info, prepared.wanted, how);
 }
 
@@ -236,6 +252,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanOf(
 absl::Status Model::State::MakePlan(const std::vector<InputInfo>& info, PreparedRun& prepared) {
   const auto sizes = grows() ? MemoryLayouts::Sizes::kGrowing : MemoryLayouts::Sizes::kFixed;
   PlanOptions how = HowToPlan();
+  how.places = prepared.places;
   how.plan_memory = [&](std::span<const Interval> intervals, int64_t alignment) {
     return plans->layouts().Plan(intervals, alignment, sizes);
   };
@@ -296,19 +313,19 @@ absl::StatusOr<BoundTensors> Model::State::WithShapes(const NamedShapes& shapes)
 
 absl::Status Model::State::Prepare(const NamedShapes& shapes) {
   KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs, {}));
   const auto found = provider->Get(info);
   if (NeedsValues(found.status(), info)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, found);
   // A plan for values that are not known yet would be for none.
   if (variant->script != nullptr || ValuesCount(*variant, info)) return absl::OkStatus();
-  return Prepared(inputs, std::vector<bool>(provider->outputs().size(), true)).status();
+  return Prepared(inputs, std::vector<bool>(provider->outputs().size(), true), {}).status();
 }
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> Model::State::OutputShapes(
     const NamedShapes& shapes) {
   KILN_ASSIGN_OR_RETURN(const BoundTensors inputs, WithShapes(shapes));
-  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs));
+  KILN_ASSIGN_OR_RETURN(const std::vector<InputInfo> info, Info(inputs, {}));
   const auto found = provider->Get(info);
   const std::vector<PortInfo>& ports = provider->outputs();
   const auto unknown = [&](size_t i, absl::string_view why) {

@@ -62,6 +62,10 @@ ValueId GraphBuilder::Input(std::string name, DType type, Shape shape) {
 }
 
 ValueId GraphBuilder::Constant(Tensor tensor, std::string name) {
+  if (status_.ok() && tensor.device() != kiln::Device()) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("constant \"", name, "\": the tensor is on a GPU; copy it to the CPU"));
+  }
   return status_.ok() ? graph_->AddConstant(std::move(name), std::move(tensor)) : ValueId{};
 }
 

@@ -227,6 +227,16 @@ absl::StatusOr<int64_t> LaunchExpr::Apply(Op op, int64_t a, int64_t b) {
   }
 }
 
+int64_t AlignmentOf(int64_t address) {
+  const int64_t lowest = address & -address;
+  return lowest == 0 ? kMostAligned : std::min(lowest, kMostAligned);
+}
+
+bool LaunchExpr::asks_addresses() const {
+  return std::any_of(terms_.begin(), terms_.end(),
+                     [](const Term& term) { return term.op == Op::kAlign; });
+}
+
 absl::StatusOr<int64_t> LaunchExpr::Evaluate(const LaunchFacts& facts) const {
   std::array<int64_t, kMostHeld> stack;
   size_t held = 0;
@@ -238,8 +248,7 @@ absl::StatusOr<int64_t> LaunchExpr::Evaluate(const LaunchFacts& facts) const {
       KILN_ASSIGN_OR_RETURN(value, facts.Stride(term.operand, term.number));
     } else if (term.op == Op::kAlign) {
       KILN_ASSIGN_OR_RETURN(const int64_t address, facts.Address(term.operand));
-      const int64_t lowest = address & -address;
-      value = lowest == 0 ? kMostAligned : std::min(lowest, kMostAligned);
+      value = AlignmentOf(address);
     } else if (term.op == Op::kNot) {
       stack[held - 1] = stack[held - 1] == 0;
       continue;
@@ -349,6 +358,22 @@ absl::StatusOr<LaunchRecipe> LaunchRecipe::Parse(absl::string_view text) {
       return absl::DataLossError(absl::StrCat("line ", number, ": ", status.message()));
   }
   return recipe;
+}
+
+bool LaunchRecipe::asks_addresses() const {
+  const auto any = [](const auto& exprs) {
+    return std::any_of(exprs.begin(), exprs.end(),
+                       [](const LaunchExpr& expr) { return expr.asks_addresses(); });
+  };
+  return any(scratch_bytes) ||
+         std::any_of(launches.begin(), launches.end(), [&](const DeviceLaunch& launch) {
+           return any(launch.when) || any(launch.grid) || any(launch.block) ||
+                  launch.shared_bytes.asks_addresses() ||
+                  std::any_of(launch.arguments.begin(), launch.arguments.end(),
+                              [](const LaunchArgument& argument) {
+                                return argument.value.asks_addresses();
+                              });
+         });
 }
 
 std::string LaunchRecipe::ToString() const {

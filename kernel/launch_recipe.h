@@ -66,6 +66,8 @@ class LaunchExpr {
   std::optional<int64_t> Constant() const;
   // kInvalidArgument for a division by zero, or what the facts refuse. Sums and products wrap.
   absl::StatusOr<int64_t> Evaluate(const LaunchFacts& facts) const;
+  // Whether it asks where an operand lies.
+  bool asks_addresses() const;
 
  private:
   friend class LaunchExprParser;
@@ -102,7 +104,12 @@ struct LaunchRecipe {
   // kDataLoss names the line.
   static absl::StatusOr<LaunchRecipe> Parse(absl::string_view text);
   std::string ToString() const;
+  // Whether more than the address of an argument changes where an operand lies elsewhere.
+  bool asks_addresses() const;
 };
+
+// The greatest power of two up to 256 that divides it, as (align OPERAND) has it.
+int64_t AlignmentOf(int64_t address);
 
 }  // namespace kiln
 

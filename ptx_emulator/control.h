@@ -53,7 +53,7 @@ typedef struct kiln_ptx_objects {
 } kiln_ptx_objects;
 
 // One device sm_80 of 1 GiB with 108 multiprocessors, driver 13.0, checks on, not strict. A driver
-// that nobody has configured is that, and strict.
+// that nobody has configured has two such devices, and is strict.
 KILN_PTX_API void kiln_ptx_default_config(kiln_ptx_config* config);
 // Destroys all objects and counts, and starts a driver that cuInit has not been called for.
 KILN_PTX_API void kiln_ptx_configure(const kiln_ptx_config* config);

@@ -125,7 +125,8 @@ SharedDriver& TheDriver() {
     auto* made = new SharedDriver();  // for the life of the process: calls may come at its end
     kiln_ptx_config config;
     kiln_ptx_default_config(&config);
-    config.strict = 1;  // whoever counts findings has configured it
+    config.strict = 1;   // whoever counts findings has configured it
+    config.devices = 2;  // cuda-emulated and cuda-emulated:1
     made->driver.Configure(config);
     return made;
   }();

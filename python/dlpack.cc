@@ -66,6 +66,8 @@ Given FromCapsule(nb::handle capsule, Subject what) {
   const bool read_only =
       versioned && (static_cast<ManagedVersioned*>(managed)->flags & kReadOnly) != 0;
   PyCapsule_SetName(capsule.ptr(), versioned ? "used_dltensor_versioned" : "used_dltensor");
+  if (tensor->device() != Device())
+    RaiseInvalid(absl::StrCat(what.text(), ": it is on a GPU; copy it to the CPU"));
   return {*tensor, read_only, Home::kNumpy};
 }
 

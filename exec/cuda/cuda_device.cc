@@ -2,6 +2,7 @@
 #include "exec/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
 #include "exec/cuda/libraries.h"
+#include "exec/cuda/launch_queue.h"
 #include "kernel/text.h"
 
 namespace kiln::cuda {
@@ -39,6 +41,30 @@ class CudaDevice final : public ComputeDevice {
   bool Runs(absl::string_view isa) const override {
     const std::vector<std::string> features = CudaFeaturesOf(target_.level);
     return std::count(features.begin(), features.end(), isa) > 0;
+  }
+
+  int ordinal() const override { return gpu_->ordinal(); }
+
+  absl::Status CheckMemory(const void* data, int64_t bytes) override {
+    KILN_RETURN_IF_ERROR(gpu_->alive());
+    if (bytes == 0) return absl::OkStatus();
+    for (const DevicePointer at :
+         {AddressOf(data), AddressOf(data) + static_cast<size_t>(bytes) - 1}) {
+      int ordinal = -1;
+      unsigned type = kHostMemory;
+      const Driver& driver = gpu_->driver();
+      const Result found = driver.cuPointerGetAttribute(&type, kPointerMemoryType, at);
+      if (found == kSuccess && type == kDeviceMemory)
+        KILN_RETURN_IF_ERROR(gpu_->Check(
+            driver.cuPointerGetAttribute(&ordinal, kPointerDeviceOrdinal, at), "a pointer"));
+      if (IsLost(found)) return gpu_->Check(found, "a pointer");
+      if (ordinal == gpu_->ordinal()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the memory is ",
+          ordinal < 0 ? "none of a device" : absl::StrCat("device ", ordinal, "'s"),
+          ", expected that of device ", gpu_->ordinal(), "; give ", bytes, " bytes there"));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() override {
@@ -106,13 +132,15 @@ absl::StatusOr<std::shared_ptr<ComputeDevice>> OpenCudaDevice(const std::string&
   absl::string_view rest = name;
   int ordinal = 0;
   std::string library = kDriverLibrary;
-  if (name == kEmulated) {
-    KILN_ASSIGN_OR_RETURN(library, FindModule("libkiln_ptx_driver.so", "KILN_PTX_DRIVER"));
-  } else if (!absl::ConsumePrefix(&rest, "cuda") ||
-             (!rest.empty() && (!absl::ConsumePrefix(&rest, ":") ||
-                                !absl::SimpleAtoi(rest, &ordinal) || ordinal < 0))) {
+  const bool emulated = absl::ConsumePrefix(&rest, kEmulated);
+  if ((!emulated && !absl::ConsumePrefix(&rest, "cuda")) ||
+      (!rest.empty() &&
+       (!absl::ConsumePrefix(&rest, ":") || !absl::SimpleAtoi(rest, &ordinal) || ordinal < 0))) {
     return absl::InvalidArgumentError(
         absl::StrCat("device \"", name, "\": is none of cuda, cuda:0, cuda:1, ..., ", kEmulated));
+  }
+  if (emulated) {
+    KILN_ASSIGN_OR_RETURN(library, FindModule("libkiln_ptx_driver.so", "KILN_PTX_DRIVER"));
   }
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Driver> driver, Driver::Open(library));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Gpu> gpu, Gpu::Open(std::move(driver), ordinal));

@@ -3,6 +3,7 @@
 //
 //   OpenCudaDevice("cuda:1")          the second GPU of the driver, libcuda.so.1
 //   OpenCudaDevice("cuda-emulated")   that of libkiln_ptx_driver.so, on the CPU (ptx_emulator/)
+//   OpenCudaDevice("cuda-emulated:1") the second one there, where the emulator is configured so
 #ifndef KILN_EXEC_CUDA_CUDA_DEVICE_H_
 #define KILN_EXEC_CUDA_CUDA_DEVICE_H_
 

@@ -104,78 +104,28 @@ bool AnyZero(const std::array<unsigned, 3>& sizes) {
   return std::find(sizes.begin(), sizes.end(), 0U) != sizes.end();
 }
 
-absl::Status LaunchOne(const DeviceLaunch& launch, Function function,
-                       const LaunchArguments& arguments, const DeviceKernel::Counts& counts,
-                       LaunchQueue& queue) {
+// Whether its condition holds and there is something to do; then `made` is the launch.
+absl::StatusOr<bool> EvaluateLaunch(const DeviceLaunch& launch, const LaunchArguments& arguments,
+                                    const DeviceKernel::Counts& counts, PreparedLaunch& made) {
   for (const LaunchExpr& when : launch.when) {
     KILN_ASSIGN_OR_RETURN(const int64_t holds, when.Evaluate(arguments));
-    if (holds == 0) return absl::OkStatus();
+    if (holds == 0) return false;
   }
-  KILN_ASSIGN_OR_RETURN(const auto grid, Sizes(launch.grid, arguments));
-  KILN_ASSIGN_OR_RETURN(const auto block, Sizes(launch.block, arguments));
-  if (AnyZero(grid) || AnyZero(block)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(made.grid, Sizes(launch.grid, arguments));
+  KILN_ASSIGN_OR_RETURN(made.block, Sizes(launch.block, arguments));
+  if (AnyZero(made.grid) || AnyZero(made.block)) return false;
   KILN_ASSIGN_OR_RETURN(const int64_t shared, launch.shared_bytes.Evaluate(arguments));
-  std::array<uint64_t, kMostArguments> values;
-  std::array<void*, kMostArguments> pointers;
+  made.name = &launch.entry;
+  made.shared_bytes = static_cast<unsigned>(shared);
+  made.values.resize(launch.arguments.size());
   for (size_t k = 0; k < launch.arguments.size(); ++k) {
-    KILN_ASSIGN_OR_RETURN(values[k], ValueOf(launch.arguments[k], arguments, counts));
-    pointers[k] = &values[k];
+    KILN_ASSIGN_OR_RETURN(made.values[k], ValueOf(launch.arguments[k], arguments, counts));
+    made.params.push_back(&made.values[k]);
   }
-  Gpu& gpu = *queue.gpu();
-  return gpu.Call(launch.entry, [&] {
-    return gpu.driver().cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
-                                       block[2], static_cast<unsigned>(shared), queue.stream(),
-                                       pointers.data(), nullptr);
-  });
+  return true;
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<LaunchQueue>> LaunchQueue::Make(std::shared_ptr<Gpu> gpu) {
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<DeviceStream> stream, DeviceStream::Make(gpu));
-  return std::unique_ptr<LaunchQueue>(new LaunchQueue(std::move(gpu), std::move(stream)));
-}
-
-absl::StatusOr<DevicePointer> LaunchQueue::Scratch(size_t bytes) {
-  if (scratch_.empty() || scratch_.back()->bytes() < bytes) {
-    const size_t twice = scratch_.empty() ? 0 : 2 * scratch_.back()->bytes();
-    KILN_ASSIGN_OR_RETURN(auto memory, DeviceMemory::Allocate(gpu_, std::max(bytes, twice)));
-    scratch_.push_back(std::move(memory));
-  }
-  return scratch_.back()->address();
-}
-
-absl::StatusOr<void*> LaunchQueue::Arena(int64_t bytes) {
-  const auto wanted = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  if (arena_ == nullptr || arena_->bytes() < wanted) {
-    KILN_RETURN_IF_ERROR(Wait());  // launches may still use it
-    arena_ = nullptr;
-    KILN_ASSIGN_OR_RETURN(arena_, DeviceMemory::Allocate(gpu_, wanted));
-  }
-  return AsPointer(arena_->address());
-}
-
-// Memory of the host that is not pinned has been read when the driver returns.
-absl::Status LaunchQueue::CopyIn(void* to, const void* from, size_t bytes) {
-  return gpu_->CopyIn(AddressOf(to), from, bytes, stream());
-}
-
-absl::Status LaunchQueue::CopyOut(void* to, const void* from, size_t bytes) {
-  KILN_RETURN_IF_ERROR(gpu_->CopyOut(to, AddressOf(from), bytes, stream()));
-  return stream_->Wait();
-}
-
-absl::Status LaunchQueue::CopyOver(void* to, const void* from, size_t bytes) {
-  return gpu_->CopyOver(AddressOf(to), AddressOf(from), bytes, stream());
-}
-
-absl::Status LaunchQueue::Wait() {
-  KILN_RETURN_IF_ERROR(stream_->Wait());
-  if (scratch_.size() > 1) scratch_.erase(scratch_.begin(), scratch_.end() - 1);
-  return TakeError();
-}
-
-absl::Status LaunchQueue::TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
 DeviceKernel::Counts DeviceKernel::Counts::Of(const Kernel& kernel) {
   return {kernel.inputs.size(), kernel.dims.size(), kernel.outputs.size(), kernel.params};
@@ -219,34 +169,96 @@ absl::Status DeviceKernel::CheckArguments() const {
   return absl::OkStatus();
 }
 
-absl::Status DeviceKernel::Launch(void** argv, LaunchQueue& queue) const {
-  std::array<DevicePointer, kMostScratch> scratch;
-  const size_t parts = recipe_.scratch_bytes.size();
-  const LaunchArguments without(argv, counts_, nullptr, 0);
-  size_t total = 0;
-  for (size_t k = 0; k < parts; ++k) {
-    KILN_ASSIGN_OR_RETURN(const int64_t bytes, recipe_.scratch_bytes[k].Evaluate(without));
-    scratch[k] = total;
-    total += (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kScratchAlignment - 1) /
-             kScratchAlignment * kScratchAlignment;
+absl::StatusOr<size_t> PreparedKernel::ScratchBytes() const {
+  KILN_ASSIGN_OR_RETURN(const std::vector<DevicePointer> ends, Scratch(0));
+  return ends.back();
+}
+
+// Where the parts of scratch begin, and where the last ends.
+absl::StatusOr<std::vector<DevicePointer>> PreparedKernel::Scratch(DevicePointer base) const {
+  const LaunchArguments without(argv_, kernel_->counts_, nullptr, 0);
+  std::vector<DevicePointer> begins = {base};
+  for (const LaunchExpr& part : kernel_->recipe_.scratch_bytes) {
+    KILN_ASSIGN_OR_RETURN(const int64_t bytes, part.Evaluate(without));
+    begins.push_back(begins.back() +
+                     (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kScratchAlignment - 1) /
+                         kScratchAlignment * kScratchAlignment);
   }
-  if (parts > 0) {
-    KILN_ASSIGN_OR_RETURN(const DevicePointer base, queue.Scratch(total));
-    for (size_t k = 0; k < parts; ++k) scratch[k] += base;
+  return begins;
+}
+
+const void* PreparedKernel::AddressOf(LaunchOperand operand) const {
+  const DeviceKernel::Counts& counts = kernel_->counts_;
+  const size_t first = operand.kind == LaunchOperand::Kind::kInput
+                           ? 1
+                           : 1 + counts.inputs + counts.dims + counts.params.size();
+  return static_cast<const BufferArg*>(argv_[first + static_cast<size_t>(operand.number)])->host;
+}
+
+bool PreparedKernel::SeeAddresses() {
+  const size_t inputs = kernel_->counts_.inputs;
+  seen_.resize(inputs + kernel_->counts_.outputs);
+  bool aligned = true;
+  for (size_t i = 0; i < seen_.size(); ++i) {
+    const LaunchOperand operand =
+        i < inputs ? LaunchOperand{LaunchOperand::Kind::kInput, static_cast<int32_t>(i)}
+                   : LaunchOperand{LaunchOperand::Kind::kOutput, static_cast<int32_t>(i - inputs)};
+    const void* const now = AddressOf(operand);
+    if (now == seen_[i]) continue;
+    aligned = aligned && AlignmentOf(reinterpret_cast<int64_t>(now)) ==
+                             AlignmentOf(reinterpret_cast<int64_t>(seen_[i]));
+    seen_[i] = now;
   }
-  const LaunchArguments arguments(argv, counts_, scratch.data(), parts);
-  for (size_t k = 0; k < recipe_.launches.size(); ++k)
-    KILN_RETURN_IF_ERROR(LaunchOne(recipe_.launches[k], functions_[k], arguments, counts_, queue));
+  return !aligned && kernel_->recipe_.asks_addresses();
+}
+
+absl::Status PreparedKernel::Evaluate(DevicePointer scratch) {
+  const LaunchRecipe& recipe = kernel_->recipe_;
+  KILN_ASSIGN_OR_RETURN(const std::vector<DevicePointer> parts, Scratch(scratch));
+  const LaunchArguments arguments(argv_, kernel_->counts_, parts.data(), parts.size() - 1);
+  launches_.clear();
+  places_.clear();
+  for (size_t k = 0; k < recipe.launches.size(); ++k) {
+    PreparedLaunch made;
+    KILN_ASSIGN_OR_RETURN(const bool runs,
+                          EvaluateLaunch(recipe.launches[k], arguments, kernel_->counts_, made));
+    if (!runs) continue;
+    made.function = kernel_->functions_[k];
+    const std::vector<LaunchArgument>& values = recipe.launches[k].arguments;
+    for (size_t v = 0; v < values.size(); ++v) {
+      if (values[v].kind == LaunchArgument::Kind::kBuffer)
+        places_.push_back({launches_.size(), v, values[v].operand});
+    }
+    launches_.push_back(std::move(made));
+  }
   return absl::OkStatus();
 }
 
-int RunDeviceKernel(void** argv) {
-  const LaunchContext& context = **static_cast<LaunchContext**>(argv[0]);
-  auto& queue = static_cast<LaunchQueue&>(*static_cast<DeviceQueue*>(context.stream));
-  absl::Status status = static_cast<const DeviceKernel*>(context.kernel)->Launch(argv, queue);
-  if (status.ok()) return 0;
-  queue.SetError(std::move(status));
-  return -1;
+absl::StatusOr<bool> PreparedKernel::Refresh(DevicePointer scratch) {
+  const bool asks = SeeAddresses();
+  if (!evaluated_ || asks) {
+    std::vector<Function> before;
+    for (const PreparedLaunch& launch : launches_) before.push_back(launch.function);
+    const bool first = !std::exchange(evaluated_, false);
+    KILN_RETURN_IF_ERROR(Evaluate(scratch));
+    evaluated_ = true;
+    scratch_ = scratch;
+    return first || !std::equal(before.begin(), before.end(), launches_.begin(), launches_.end(),
+                                [](Function function, const PreparedLaunch& launch) {
+                                  return function == launch.function;
+                                });
+  }
+  for (const Place& place : places_) {
+    PreparedLaunch& launch = launches_[place.launch];
+    uint64_t& value = launch.values[place.value];
+    const uint64_t now = place.operand.kind == LaunchOperand::Kind::kScratch
+                             ? value - scratch_ + scratch
+                             : reinterpret_cast<uint64_t>(AddressOf(place.operand));
+    launch.changed = launch.changed || value != now;
+    value = now;
+  }
+  scratch_ = scratch;
+  return false;
 }
 
 }  // namespace kiln::cuda

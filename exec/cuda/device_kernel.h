@@ -3,13 +3,15 @@
 //
 //   const auto counts = DeviceKernel::Counts::Of(kernel);
 //   KILN_ASSIGN_OR_RETURN(auto loaded, DeviceKernel::Load(gpu, ptx, recipe, counts));
-//   launcher.Launch(&RunDeviceKernel, loaded.get(), argv);    // argv as for compiled code
+//   PreparedKernel prepared(*loaded, argv);    // argv as for compiled code
+//   KILN_RETURN_IF_ERROR(prepared.Refresh(scratch));
+//   for (const PreparedLaunch& launch : prepared.launches()) ...    // cuLaunchKernel
 //
-// A launch is put into the queue that is the launcher's stream, and has not ended when the function
-// returns. Operands lie on the device: BufferArg::host has their addresses there.
+// Operands lie on the device: BufferArg::host has their addresses there.
 #ifndef KILN_EXEC_CUDA_DEVICE_KERNEL_H_
 #define KILN_EXEC_CUDA_DEVICE_KERNEL_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,43 +22,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "exec/cuda/gpu.h"
-#include "exec/support/compute_device.h"
 #include "kernel/kernel.h"
 #include "kernel/launch_recipe.h"
 
 namespace kiln::cuda {
-
-// A stream with the memory of what is launched in it, which grows and is used again: work in a
-// stream is in order. One caller at a time.
-class LaunchQueue final : public DeviceQueue {
- public:
-  static absl::StatusOr<std::unique_ptr<LaunchQueue>> Make(std::shared_ptr<Gpu> gpu);
-
-  const std::shared_ptr<Gpu>& gpu() const { return gpu_; }
-  Stream stream() const { return stream_->handle(); }
-  // At least `bytes`, for the launches up to the next call.
-  absl::StatusOr<DevicePointer> Scratch(size_t bytes);
-  void SetError(absl::Status error) {
-    if (error_.ok()) error_ = std::move(error);
-  }
-
-  absl::StatusOr<void*> Arena(int64_t bytes) override;
-  absl::Status CopyIn(void* to, const void* from, size_t bytes) override;
-  absl::Status CopyOut(void* to, const void* from, size_t bytes) override;
-  absl::Status CopyOver(void* to, const void* from, size_t bytes) override;
-  absl::Status Wait() override;
-  absl::Status TakeError() override;
-
- private:
-  LaunchQueue(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceStream> stream)
-      : gpu_(std::move(gpu)), stream_(std::move(stream)) {}
-  const std::shared_ptr<Gpu> gpu_;
-  const std::shared_ptr<DeviceStream> stream_;
-  std::shared_ptr<DeviceMemory> arena_;
-  std::vector<std::shared_ptr<DeviceMemory>>
-      scratch_;  // the last is in use; launches may use others
-  absl::Status error_;
-};
 
 // Immutable; any number of queues of its device may have launches of it at once.
 class DeviceKernel {
@@ -75,9 +44,8 @@ class DeviceKernel {
                                                             absl::string_view recipe,
                                                             Counts counts);
 
-  absl::Status Launch(void** argv, LaunchQueue& queue) const;
-
  private:
+  friend class PreparedKernel;
   DeviceKernel() = default;
   absl::Status CheckArguments() const;
 
@@ -87,9 +55,55 @@ class DeviceKernel {
   std::vector<Function> functions_;  // one for each launch
 };
 
-// A KernelFn: the DeviceKernel is in LaunchContext::kernel, a LaunchQueue, as DeviceQueue*, in its
-// stream. -1 for an error, which the queue has.
-int RunDeviceKernel(void** argv);
+// What cuLaunchKernel is given.
+struct PreparedLaunch {
+  const std::string* name = nullptr;  // of the function
+  Function function = nullptr;
+  std::array<unsigned, 3> grid{}, block{};
+  unsigned shared_bytes = 0;
+  std::vector<uint64_t> values;  // of the arguments
+  std::vector<void*> params;     // their addresses
+  bool changed = true;           // since it was taken last
+
+  Result Launch(const Driver& driver, Stream stream) {
+    return driver.cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                                 shared_bytes, stream, params.data(), nullptr);
+  }
+};
+
+// The launches of a kernel with certain extents: grids, blocks and numbers are evaluated once, and
+// what depends on addresses when they change.
+class PreparedKernel {
+ public:
+  // `argv` is as kernel/abi.h says. Both outlive it, and what argv points to stays where it is.
+  PreparedKernel(const DeviceKernel& kernel, void** argv) : kernel_(&kernel), argv_(argv) {}
+
+  // Of the memory that its launches share.
+  absl::StatusOr<size_t> ScratchBytes() const;
+  // Makes the launches those for the addresses that operands have now. True: other functions are
+  // launched than before, or it is the first time.
+  absl::StatusOr<bool> Refresh(DevicePointer scratch);
+  std::vector<PreparedLaunch>& launches() { return launches_; }
+
+ private:
+  struct Place {
+    size_t launch, value;
+    LaunchOperand operand;
+  };
+  const void* AddressOf(LaunchOperand operand) const;
+  absl::StatusOr<std::vector<DevicePointer>> Scratch(DevicePointer base) const;
+  absl::Status Evaluate(DevicePointer scratch);
+  // Notes where operands lie. Whether something that the recipe asks about them has changed.
+  bool SeeAddresses();
+
+  const DeviceKernel* kernel_;
+  void** argv_;
+  bool evaluated_ = false;
+  DevicePointer scratch_ = 0;
+  std::vector<const void*> seen_;  // addresses of inputs, then outputs
+  std::vector<PreparedLaunch> launches_;
+  std::vector<Place> places_;  // of addresses among values
+};
 
 }  // namespace kiln::cuda
 

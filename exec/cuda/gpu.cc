@@ -69,20 +69,41 @@ absl::Status Gpu::alive() const {
   return lost_;
 }
 
-absl::Status Gpu::Call(absl::string_view what, absl::FunctionRef<Result()> call) {
-  KILN_RETURN_IF_ERROR(alive());
-  Result result = driver_->cuCtxPushCurrent_v2(context_);
-  if (result == kSuccess) {
-    result = call();
-    Context popped = nullptr;
-    driver_->cuCtxPopCurrent_v2(&popped);
-  }
+absl::Status Gpu::Check(Result result, absl::string_view what) {
+  if (result == kSuccess) return absl::OkStatus();
   absl::Status status = driver_->Check(result, what);
   if (IsLost(result)) {
     const MutexLock lock(mutex_);
     if (lost_.ok()) lost_ = status;
   }
   return status;
+}
+
+absl::Status Gpu::Enter() {
+  KILN_RETURN_IF_ERROR(alive());
+  return Check(driver_->cuCtxPushCurrent_v2(context_), "the context of the device");
+}
+
+void Gpu::Leave() {
+  Context popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
+}
+
+absl::Status Gpu::Call(absl::string_view what, absl::FunctionRef<Result()> call) {
+  KILN_RETURN_IF_ERROR(alive());
+  Result result = driver_->cuCtxPushCurrent_v2(context_);
+  if (result == kSuccess) {
+    result = call();
+    Leave();
+  }
+  return Check(result, what);
+}
+
+absl::StatusOr<bool> Gpu::Owns(Stream stream) {
+  Context context = nullptr;
+  KILN_RETURN_IF_ERROR(
+      Call("the stream", [&] { return driver_->cuStreamGetCtx(stream, &context); }));
+  return context == context_;
 }
 
 absl::Status Gpu::CopyIn(DevicePointer to, const void* from, size_t bytes, Stream stream) {
@@ -153,6 +174,20 @@ DeviceStream::~DeviceStream() {
 absl::Status DeviceStream::Wait() {
   return gpu_->Call("the work of a stream",
                     [&] { return gpu_->driver().cuStreamSynchronize(stream_); });
+}
+
+absl::StatusOr<std::shared_ptr<DeviceEvent>> DeviceEvent::Make(std::shared_ptr<Gpu> gpu,
+                                                               bool timed) {
+  Event event = nullptr;
+  KILN_RETURN_IF_ERROR(gpu->Call("an event", [&] {
+    return gpu->driver().cuEventCreate(&event, timed ? 0 : kEventDisableTiming);
+  }));
+  return std::shared_ptr<DeviceEvent>(new DeviceEvent(std::move(gpu), event));
+}
+
+DeviceEvent::~DeviceEvent() {
+  gpu_->Call("cuEventDestroy", [&] { return gpu_->driver().cuEventDestroy_v2(event_); })
+      .IgnoreError();
 }
 
 absl::StatusOr<std::shared_ptr<DeviceModule>> DeviceModule::Load(std::shared_ptr<Gpu> gpu,

@@ -63,6 +63,13 @@ class Gpu {
   // call() with the device's context; its result as a status. What loses the device is remembered,
   // and later calls are not made.
   absl::Status Call(absl::string_view what, absl::FunctionRef<Result()> call);
+  // The same in two: the context is current for the calling thread from Enter to Leave, and what
+  // the driver answers meanwhile becomes a status here.
+  absl::Status Enter();
+  void Leave();
+  absl::Status Check(Result result, absl::string_view what);
+  // Whether the stream is one of the device's context. As Call.
+  absl::StatusOr<bool> Owns(Stream stream);
 
   // Copies in the order of the stream; host memory must stay until then. Pinned memory is copied
   // while the caller goes on.
@@ -139,6 +146,22 @@ class DeviceStream {
   DeviceStream(std::shared_ptr<Gpu> gpu, Stream stream) : gpu_(std::move(gpu)), stream_(stream) {}
   const std::shared_ptr<Gpu> gpu_;
   const Stream stream_;
+};
+
+// A point of time in a stream.
+class DeviceEvent {
+ public:
+  static absl::StatusOr<std::shared_ptr<DeviceEvent>> Make(std::shared_ptr<Gpu> gpu,
+                                                           bool timed = false);
+  ~DeviceEvent();
+  DeviceEvent(const DeviceEvent&) = delete;
+  DeviceEvent& operator=(const DeviceEvent&) = delete;
+  Event handle() const { return event_; }
+
+ private:
+  DeviceEvent(std::shared_ptr<Gpu> gpu, Event event) : gpu_(std::move(gpu)), event_(event) {}
+  const std::shared_ptr<Gpu> gpu_;
+  const Event event_;
 };
 
 class DeviceModule {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "exec/cuda/device_kernel.h"
+#include "exec/cuda/launch_queue.h"
 
 namespace kiln::cuda {
 namespace {

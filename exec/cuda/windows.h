@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "exec/cuda/cudnn.h"
-#include "exec/cuda/device_kernel.h"
+#include "exec/cuda/launch_queue.h"
 #include "exec/cuda/gpu.h"
 #include "exec/library/primitive.h"
 

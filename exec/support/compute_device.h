@@ -4,9 +4,11 @@
 //   KILN_ASSIGN_OR_RETURN(std::shared_ptr<ComputeDevice> device, OpenComputeDevice("cuda:0"));
 //   KILN_ASSIGN_OR_RETURN(std::unique_ptr<DeviceQueue> queue, device->NewQueue());
 //   KILN_ASSIGN_OR_RETURN(void* const arena, queue->Arena(1 << 20));
+//   KILN_RETURN_IF_ERROR(queue->Begin(nullptr, /*alone=*/true));
 //   KILN_RETURN_IF_ERROR(queue->CopyIn(arena, input, 4096));
 //   // launches with LaunchContext::stream = queue.get(), operands at addresses in the arena
 //   KILN_RETURN_IF_ERROR(queue->CopyOut(output, arena, 4096));
+//   KILN_RETURN_IF_ERROR(queue->End());                 // now `output` has it
 //
 // Addresses of the device are told as pointers, which the host must not follow. What implements it
 // is a module, a shared library of its own (exec/cuda/module.cc), that is opened when a device is
@@ -18,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,22 +48,63 @@ struct DeviceLibraryInfo {
   std::string missing;                 // why it cannot be used, and what to do; empty: it is there
 };
 
+// A launch of device code that has been loaded.
+struct DeviceCall {
+  const void* self = nullptr;  // LoadedKernel::self
+  void** argv = nullptr;       // as kernel/abi.h says; it and what it points to stay where they are
+};
+
+// Launches that follow each other and are repeated with the same extents: all but the addresses of
+// operands is evaluated once. From its second run on a device may replay them as one.
+class LaunchSequence {
+ public:
+  virtual ~LaunchSequence() = default;
+  // Puts all of them into the queue, operands at the addresses that arguments have now. `moved`:
+  // some may have changed since the last run. After an error `failed` is the first call that was
+  // not launched.
+  virtual absl::Status Run(bool moved, size_t& failed) = 0;
+};
+
 // What one caller has of a device: the order of its copies and launches, and memory for them. One
 // caller at a time. An error of a launch may show at a later call.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
   // At least `bytes` of device memory, 256-byte aligned, the same as before where that is enough;
-  // else what was given before is no more. kResourceExhausted.
+  // else what was given before is no more. Not within a run. kResourceExhausted.
   virtual absl::StatusOr<void*> Arena(int64_t bytes) = 0;
-  // Host memory may be changed or freed as soon as they return.
+
+  // A run: what follows, up to End, is one thread's, which calls nothing else of the device if
+  // `alone` (calls then cost less). It goes into `stream`, a stream of the application in the
+  // device's context: after what is in it, and before what is put into it later. Null: the queue's
+  // own, which is in order with those of other runs. kInvalidArgument: a stream of another device.
+  virtual absl::Status Begin(void* stream, bool alone) = 0;
+  // Ends a run, and waits for all of it, unless it went into a stream of the application and copied
+  // nothing to the host. As TakeError.
+  virtual absl::Status End() = 0;
+  // Ends a run that has failed; what it copied to the host may not arrive.
+  virtual void Abandon() = 0;
+
+  // Host memory may be changed or freed as soon as CopyIn returns. What CopyOut copies is there
+  // after the next WaitForCopies, Wait or End; a CopyIn from there waits by itself.
   virtual absl::Status CopyIn(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyOut(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyOver(void* to, const void* from, size_t bytes) = 0;
+  // Until all that CopyOut was called for is there. Returns at once if there is nothing.
+  virtual absl::Status WaitForCopies() = 0;
   // Until all of it has ended; then as TakeError.
   virtual absl::Status Wait() = 0;
   // The first error of a launch since the last call.
   virtual absl::Status TakeError() = 0;
+
+  // The sequence ends before the queue and the code.
+  virtual absl::StatusOr<std::unique_ptr<LaunchSequence>> Prepare(
+      std::span<const DeviceCall> calls) = 0;
+
+  // Remembers when the work before it has ended, as number `mark`; after a Wait, the time from one
+  // mark to another.
+  virtual absl::Status Mark(size_t mark) = 0;
+  virtual absl::StatusOr<double> MillisecondsBetween(size_t from, size_t to) = 0;
 };
 
 // Thread-safe.
@@ -75,6 +119,11 @@ class ComputeDevice {
   // Whether it has everything named in the `isa` of an entry.
   virtual bool Runs(absl::string_view isa) const = 0;
   virtual absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() = 0;
+  // The number of tensors that lie on it (Device::index).
+  virtual int ordinal() const = 0;
+  // Whether these bytes are memory of the device, of whoever in the process: kInvalidArgument says
+  // what they are. kUnavailable: the device is lost.
+  virtual absl::Status CheckMemory(const void* data, int64_t bytes) = 0;
   // A copy on the device, at the address that the pointer holds, until the last owner goes.
   virtual absl::StatusOr<std::shared_ptr<void>> Upload(const void* data, int64_t bytes) = 0;
   // Makes code callable, with a DeviceQueue as LaunchContext::stream. Errors as

@@ -77,12 +77,18 @@ absl::StatusOr<int> RunWithCopiesOnDevice(KernelFn code, void** argv, const Argu
   LaunchContext* self = &context;
   copies.argv()[0] = &self;
   const int result = code(copies.argv());
-  KILN_RETURN_IF_ERROR(queue.Wait());
-  for (size_t i = 0; i < operands.size() && result == 0; ++i) {
-    if (operands[i].output && operands[i].bytes > 0)
-      KILN_RETURN_IF_ERROR(queue.CopyOut(operands[i].data, places[i], operands[i].bytes));
-  }
-  return result;
+  const auto copy_back = [&]() -> absl::Status {
+    KILN_RETURN_IF_ERROR(queue.Wait());
+    for (size_t i = 0; i < operands.size() && result == 0; ++i) {
+      if (operands[i].output && operands[i].bytes > 0)
+        KILN_RETURN_IF_ERROR(queue.CopyOut(operands[i].data, places[i], operands[i].bytes));
+    }
+    return queue.WaitForCopies();
+  };
+  const absl::Status copied = copy_back();
+  if (copied.ok()) return result;
+  queue.Abandon();
+  return copied;
 }
 
 }  // namespace kiln

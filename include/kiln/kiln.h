@@ -345,7 +345,7 @@ typedef struct kiln_run_control {
   size_t struct_size;
   const kiln_cancel* cancel; /* NULL: nobody cancels */
   int64_t timeout_us;        /* from the call on; 0: none */
-  void* stream;              /* the CPU has none: NULL */
+  void* stream;              /* cudaStream_t to run in, or NULL (RunControl::stream) */
 } kiln_run_control;
 static inline kiln_run_control kiln_run_control_default(void) {
   kiln_run_control options;

@@ -81,7 +81,8 @@ enum class OutputMemory : uint8_t {
 
 // A launch of a run with its operands, which are views of memory that later launches may reuse. Of
 // a launch that works in place an input shows what was written; with Temporaries::kSeparate none
-// does. One that runs in parts (batch tilings, batch_invariant) is seen part by part.
+// does. One that runs in parts (batch tilings, batch_invariant) is seen part by part; operands on
+// a device are shown as copies in memory of the host.
 struct ThunkView {
   const char* kind = "";    // kernel, library, copy, host
   const std::string& name;  // the user's nodes
@@ -135,8 +136,9 @@ struct RunOptions {
   std::function<void(const absl::Status&)> on_finish = nullptr;
 };
 
-// How a run in progress is told to stop. It is looked at before every launch, and before every
-// iteration of a loop; a launch that has begun goes on to its end.
+// How a run in progress is told to stop, and where on a device it goes. It is looked at before
+// every launch (on a device, before launches that follow each other), and before every iteration of
+// a loop; a launch that has begun goes on to its end.
 //
 //   kiln::RunControl control;
 //   control.cancel = std::make_shared<std::atomic<bool>>(false);
@@ -149,21 +151,21 @@ struct RunControl {
   using Clock = std::chrono::steady_clock;
   std::shared_ptr<const std::atomic<bool>> cancel;  // null: nobody cancels
   std::optional<Clock::time_point> deadline;
-  // Of the device that the model runs on, such as a cudaStream_t; the CPU has none: null.
+  // A stream of the application on the device that the runtime has, such as a cudaStream_t: the run
+  // goes into it, after what is in it already and before what is put into it later. Where all
+  // outputs lie on the device the run returns without waiting, and what was bound must stay as it
+  // is until the stream has come that far; errors of launches may then show at the next run. Null:
+  // one of Kiln's own, and a run returns when it has ended. kInvalidArgument: the runtime has no
+  // device, or the stream is of another.
   void* stream = nullptr;
 
   absl::Status Check() const {
-    if (stream != nullptr) return NoStream();
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Cancelled();
     if (deadline && Clock::now() >= *deadline) return Late();
     return absl::OkStatus();
   }
 
  private:
-  static absl::Status NoStream() {
-    return absl::InvalidArgumentError(
-        "stream: the model runs on the CPU, which has no streams; leave it null");
-  }
   static absl::Status Cancelled() {
     return absl::CancelledError("the run was cancelled before its end; its outputs are not valid");
   }
@@ -266,7 +268,9 @@ class KILN_API Context {
   ~Context();
 
   // Binds a view; the memory must live until it is replaced or the context goes. Non-dense views
-  // are copied at Run.
+  // are copied at Run. A tensor on the device of the runtime (Tensor::device; it is dense) is read
+  // there; where its values decide what runs, or the CPU computes with it, each run copies it to
+  // the host.
   absl::Status Bind(absl::string_view input, Tensor view);
   // An input whose samples lie apart: it is the concatenation of `parts` along its first dim. They
   // are copied together at Run, as views that are not dense are.
@@ -276,7 +280,8 @@ class KILN_API Context {
   // is how a state is updated: the result is that of a run without overlap. No copy of the input is
   // made where it has been read before its memory is written, or where the last kernel to read it
   // works in place. Outputs that overlap each other are an error, before anything is written;
-  // memory of a constant of the graph that the model was compiled from is one at once.
+  // memory of a constant of the graph that the model was compiled from is one at once. In memory of
+  // the runtime's device it is written there, or copied there where the CPU has computed it.
   absl::Status BindOutput(absl::string_view output, Tensor view);
   // The same with handles (Model::InputIndex).
   absl::Status Bind(size_t input, Tensor view);

@@ -81,8 +81,9 @@ struct RuntimeOptions {
   // Bytes of that which contexts may keep that do not run, so that the next run finds them. 0: no
   // limit.
   int64_t idle_budget = 0;
-  // Where kernels run, beside the CPU: "cuda" or "cuda:0", "cuda:1" for a GPU; "cuda-emulated" for
-  // one that the CPU plays, slowly and with checks. Empty: nowhere else.
+  // Where kernels run, beside the CPU: "cuda" or "cuda:0", "cuda:1" for a GPU; "cuda-emulated"
+  // for one that the CPU plays, slowly and with checks ("cuda-emulated:1" for a second). Empty:
+  // nowhere else.
   std::string device = "";
   CacheOptions cache = {};  // of models whose own CacheOptions are those that they begin with
   int build_jobs = 0;       // kernels built at once, up to 1024; 0: as many as there are processors

@@ -98,7 +98,8 @@ class KILN_API Tensor {
   // True if the elements lie row-major without gaps (strides of extent-1 dims do not count).
   bool is_dense() const;
 
-  // The same elements, dense and owned: a copy.
+  // The same elements, dense and owned: a copy. Of memory of the host; throws std::invalid_argument
+  // for a tensor on another device.
   Tensor Clone() const;
 
  private:
@@ -120,7 +121,10 @@ class KILN_API Tensor {
 //
 // A tensor that its producer marks as read-only may be an input; Context::BindOutput refuses it,
 // and what is made of it by ToDLPack is marked again. Memory need not be aligned: an input whose
-// elements are not aligned to their size, or not dense, is copied by each run that reads it.
+// elements are not aligned to their size, or not dense, is copied by each run that reads it. A
+// tensor in memory of a CUDA device stays there (Tensor::device), for contexts of a model that runs
+// on that device to bind; work that fills it is ordered by the producer's stream, which is given to
+// the run (RunControl::stream), or was waited for.
 
 // A view of the tensor's memory with a share in its owner, for the consumer to give back with its
 // deleter, once and on any thread. kInvalidArgument: of a read-only tensor there is no older form.
@@ -130,7 +134,7 @@ KILN_API absl::StatusOr<DLManagedTensor*> ToUnversionedDLPack(const Tensor& tens
 // A view of what `managed` describes; its deleter is called when the last copy of the view goes, on
 // whichever thread that is. On an error the deleter is not called: `managed` stays the caller's.
 // kInvalidArgument: null, another major version, a type that Kiln has not (lanes among them), a
-// shape or address that is malformed. kUnimplemented: on a device that Kiln has not.
+// shape or address that is malformed. kUnimplemented: on a device of a kind that Kiln has not.
 KILN_API absl::StatusOr<Tensor> FromDLPack(DLManagedTensorVersioned* managed);
 KILN_API absl::StatusOr<Tensor> FromDLPack(DLManagedTensor* managed);
 

@@ -133,6 +133,19 @@ TYPED_TEST(DLPackIn, TakesLayouts) {
   KILN_EXPECT_OK(FromDLPack(&nobodys.managed).status());
 }
 
+// What lies on a GPU stays there, and is told so to the next library.
+TYPED_TEST(DLPackIn, KeepsTheDevice) {
+  TypeParam producer;
+  producer.tensor().device = {2, 3};
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor tensor, FromDLPack(&producer.managed));
+  EXPECT_EQ(tensor.device(), (Device{DeviceKind::kCuda, 3}));
+  EXPECT_THROW(tensor.Clone(), std::invalid_argument);
+  KILN_ASSERT_OK_AND_ASSIGN(DLManagedTensorVersioned* const out, ToDLPack(tensor));
+  EXPECT_EQ(out->dl_tensor.device.device_type, 2);
+  EXPECT_EQ(out->dl_tensor.device.device_id, 3);
+  GiveBack(out);
+}
+
 TYPED_TEST(DLPackIn, RefusesWhatIsMalformedAndDoesNotDelete) {
   using Change = std::function<void(TypeParam&)>;
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -144,8 +157,9 @@ TYPED_TEST(DLPackIn, RefusesWhatIsMalformedAndDoesNotDelete) {
     EXPECT_EQ(tensor.status().message(), text);
     EXPECT_EQ(producer.deleted, 0);
   };
-  expect([](TypeParam& p) { p.tensor().device.device_type = 2; }, absl::StatusCode::kUnimplemented,
-         "DLPack: device type 2 is not the CPU (1); copy the tensor to the CPU");
+  expect([](TypeParam& p) { p.tensor().device.device_type = 7; }, absl::StatusCode::kUnimplemented,
+         "DLPack: device type 7 is neither the CPU (1) nor CUDA (2); copy the tensor to the CPU");
+  expect([](TypeParam& p) { p.tensor().device = {2, -1}; }, kInvalid, "DLPack: device -1 of CUDA");
   expect([](TypeParam& p) { p.tensor().dtype.lanes = 4; }, kInvalid,
          "DLPack: elements of 4 lanes; give single elements, with a dim for them");
   expect(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/cuda/device_kernel.h"
+#include "exec/cuda/launch_queue.h"
 #include "kernel/kernel.h"
 #include "ptx_emulator/control.h"
 #include "schedule/schedule.h"

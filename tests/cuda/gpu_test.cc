@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/device_kernel.h"
+#include "exec/cuda/launch_queue.h"
 #include "kernel/abi.h"
 #include "tests/base/status_matchers.h"
 #include "tests/cuda/emulated_gpu.h"
@@ -80,7 +81,7 @@ absl::StatusOr<std::vector<float>> UseAll(const std::string& library) {
   buffer.dim = &dim;
   int32_t extent = 100;
   void* argv[] = {nullptr, &extent, &buffer};
-  KILN_RETURN_IF_ERROR(kernel->Launch(argv, *queue));
+  KILN_RETURN_IF_ERROR(queue->Launch(*kernel, argv));
   KILN_RETURN_IF_ERROR(gpu->CopyOut(values, memory->address(), 400, queue->stream()));
   KILN_RETURN_IF_ERROR(queue->Wait());
   return std::vector<float>(values, values + 100);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "exec/cuda/device_kernel.h"
+#include "exec/cuda/launch_queue.h"
 #include "exec/cuda/libraries.h"
 #include "tests/base/status_matchers.h"
 #include "tests/cuda/emulated_gpu.h"
