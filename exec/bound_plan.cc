@@ -165,6 +165,29 @@ absl::Status BoundPlan::RunLaunch(const PlanLaunch& launch, size_t thunk, Launch
   return absl::OkStatus();
 }
 
+bool BoundPlan::RunsDeviceCode(const PlanLaunch& launch) const {
+  const auto* kernel = std::get_if<KernelLaunch>(&launch);
+  if (kernel == nullptr) return false;
+  const KernelFunction& function = *kernels_[kernel->slot].function;
+  return !function.vm && !OnHost(function.device);
+}
+
+absl::Status BoundPlan::RunTimed(const PlanLaunch& launch, absl::FunctionRef<absl::Status()> run,
+                                 double& ms) {
+  if (RunsDeviceCode(launch)) {
+    KILN_RETURN_IF_ERROR(queue_->StartClock());
+    KILN_RETURN_IF_ERROR(run());
+    KILN_ASSIGN_OR_RETURN(const double by_device, queue_->StopClock());
+    ms += by_device;
+    return absl::OkStatus();
+  }
+  const Clock::time_point start = Clock::now();
+  KILN_RETURN_IF_ERROR(run());
+  if (queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->Wait());
+  ms += MillisecondsSince(start);
+  return absl::OkStatus();
+}
+
 WatchedLaunch BoundPlan::Seen(const PlanStep& step, const PlanLaunch& launch, size_t lane) {
   WatchedLaunch seen{step, lane, KindOf(launch), plan_->program().thunks[step.thunk].name, {}, {}};
   for (size_t i = 0; i < step.operands.size(); ++i) {
@@ -206,15 +229,11 @@ absl::Status BoundPlan::RunSteps(size_t begin, size_t end, size_t lane, const Cl
     KILN_RETURN_IF_ERROR(run.control.Check());
     const PlanStep& step = plan_->steps_[i];
     const PlanLaunch& launch = lane == 0 ? step.launch : step.others[lane - 1];
-    if (run.ms == nullptr && run.watch == nullptr) {
-      KILN_RETURN_IF_ERROR(RunLaunch(launch, step.thunk, run.launcher));
-      continue;
-    }
-    const Clock::time_point start = Clock::now();
-    KILN_RETURN_IF_ERROR(run.watch != nullptr ? RunWatched(step, launch, lane, run)
-                                              : RunLaunch(launch, step.thunk, run.launcher));
-    if (run.ms != nullptr && queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->Wait());
-    if (run.ms != nullptr) (*run.ms)[i] += MillisecondsSince(start);
+    const auto run_it = [&] {
+      return run.watch != nullptr ? RunWatched(step, launch, lane, run)
+                                  : RunLaunch(launch, step.thunk, run.launcher);
+    };
+    KILN_RETURN_IF_ERROR(run.ms == nullptr ? run_it() : RunTimed(launch, run_it, (*run.ms)[i]));
   }
   return absl::OkStatus();
 }

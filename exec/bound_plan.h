@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "exec/launch_watch.h"
 #include "exec/plan.h"
@@ -78,6 +79,11 @@ class BoundPlan {
   absl::Status Snapshot();
   absl::Status RunLaunch(const PlanLaunch& launch, size_t thunk, Launcher& launcher);
   absl::Status RunCopy(const CopyLaunch& copy);
+  // run(), which makes the launch; adds its milliseconds to `ms`: by the clock of the device whose
+  // code it is, else by the host's.
+  absl::Status RunTimed(const PlanLaunch& launch, absl::FunctionRef<absl::Status()> run,
+                        double& ms);
+  bool RunsDeviceCode(const PlanLaunch& launch) const;
   // RunLaunch, before and after which the watch has looked.
   absl::Status RunWatched(const PlanStep& step, const PlanLaunch& launch, size_t lane,
                           const Clocked& run);

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "exec/cuda/device_clock.h"
 #include "exec/cuda/gpu.h"
 #include "exec/support/compute_device.h"
 #include "kernel/kernel.h"
@@ -46,6 +47,8 @@ class LaunchQueue final : public DeviceQueue {
   absl::Status CopyOver(void* to, const void* from, size_t bytes) override;
   absl::Status Wait() override;
   absl::Status TakeError() override;
+  absl::Status StartClock() override;
+  absl::StatusOr<double> StopClock() override;
 
  private:
   LaunchQueue(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceStream> stream)
@@ -53,6 +56,8 @@ class LaunchQueue final : public DeviceQueue {
   const std::shared_ptr<Gpu> gpu_;
   const std::shared_ptr<DeviceStream> stream_;
   std::shared_ptr<DeviceMemory> arena_;
+  std::unique_ptr<DeviceClock> clock_;
+  std::shared_ptr<DeviceMemory> flush_;  // what StartClock fills the cache with
   std::vector<std::shared_ptr<DeviceMemory>>
       scratch_;  // the last is in use; launches may use others
   absl::Status error_;

@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "base/target.h"
 #include "exec/support/device.h"
+#include "exec/support/device_speed.h"
 #include "kernel/kernel.h"
 
 namespace kiln {
@@ -45,6 +46,11 @@ class DeviceQueue {
   virtual absl::Status Wait() = 0;
   // The first error of a launch since the last call.
   virtual absl::Status TakeError() = 0;
+  // The device's own clock: StopClock waits, and answers the milliseconds of what was put in since
+  // StartClock. Before that, other data have filled the device's cache, which takes so long that
+  // the host is ahead of the device: what the host needs for a launch is not in the time.
+  virtual absl::Status StartClock() = 0;
+  virtual absl::StatusOr<double> StopClock() = 0;
 };
 
 // Thread-safe.
@@ -56,6 +62,9 @@ class ComputeDevice {
   // What its maker calls it; validations of code are remembered by it.
   virtual const std::string& model() const = 0;
   virtual Target target() const = 0;
+  virtual const DeviceFacts& facts() const = 0;
+  // Copies and launches, timed: some 100 ms. Other work on the device spoils the figures.
+  virtual absl::StatusOr<DeviceSpeed> Measure() = 0;
   // Whether it has everything named in the `isa` of an entry.
   virtual bool Runs(absl::string_view isa) const = 0;
   virtual absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() = 0;
