@@ -7,6 +7,7 @@ host's time, from inputs to outputs in its memory. Rows that TIMES names are lef
 it, is not begun again.
 """
 import fnmatch
+import importlib
 import importlib.util
 import json
 import os
@@ -36,7 +37,7 @@ def host_ms(run):
 
 
 class Torch:
-    """`place`: "cuda", or "cpu" to test this file."""
+    """On the GPU, or, to test this file, on the CPU."""
 
     def __init__(self, model, feeds, bf16, compiled):
         import torch
@@ -46,11 +47,12 @@ class Torch:
         framework.array = lambda v: self.moved(torch.from_numpy(np.array(v)))
         if bf16:
             framework.cast = lambda x, to: x.to(torch.bfloat16 if to == "float32" else getattr(torch, to))
-        self.function = frameworks.Function(model, framework)
-        call = lambda *inputs: [y.contiguous() for y in self.function(self.function.weights, *inputs)]
-        self.call = torch.compile(call, dynamic=False) if compiled else call
-        self.host = [torch.from_numpy(np.array(feeds[name])) for name in self.function.inputs]
+        function = frameworks.Function(model, framework)
+        self.host = [torch.from_numpy(np.array(feeds[name])) for name in function.inputs]
         self.inputs = [self.moved(x) for x in self.host]
+        with torch.no_grad():
+            module = frameworks.inductor_module(function, self.inputs)
+        self.call = torch.compile(module, dynamic=False) if compiled else module
         if self.place == "cuda":
             size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
             self.flush = torch.empty(size, dtype=torch.int8, device=self.place)
@@ -113,13 +115,21 @@ class Xla:
         return host_ms(lambda: [np.asarray(y) for y in self.call(*[self.moved(x) for x in self.host])])
 
 
-def peers():
-    """name -> its maker, of those installed."""
-    found = {}
-    if importlib.util.find_spec("torch"):
+def on_gpu(package):
+    """Whether it is installed, and uses the GPU."""
+    if not importlib.util.find_spec(package):
+        return False
+    library = importlib.import_module(package)
+    return library.cuda.is_available() if package == "torch" else library.default_backend() == "gpu"
+
+
+def peers(device):
+    """name -> its maker, of those that can be compared: on the CPU with the emulated GPU, to test this file."""
+    found, usable = {}, importlib.util.find_spec if device == "cuda-emulated" else on_gpu
+    if usable("torch"):
         found["eager"] = lambda *a: Torch(*a, compiled=False)
         found["inductor"] = lambda *a: Torch(*a, compiled=True)
-    if importlib.util.find_spec("jax"):
+    if usable("jax"):
         found["xla"] = Xla
     return found
 
@@ -165,12 +175,12 @@ def feeds_of(model, bf16):
 
 def measure(device, name, kind, rounds, write):
     bf16 = name.endswith(".bf16")
-    with open(os.path.join(HERE, "graphs", name.removesuffix(".bf16").removesuffix(".f32") + ".json")) as file:
+    with open(os.path.join(HERE, "graphs", name.split(".")[0] + ".json")) as file:
         model = json.load(file)
     feeds, runtimes = feeds_of(model, bf16), {}
     with tempfile.TemporaryDirectory() as folder:
         ours = kiln_results(device, name, feeds, model, bf16, folder)
-    for peer, make in peers().items():
+    for peer, make in peers(device).items():
         try:
             runtime = make(model, feeds, bf16)
             runtimes[peer] = runtime, results.largest_error(ours, runtime.results())

@@ -15,6 +15,7 @@ function field(  pair) { # a line of pretty-printed JSON
   if (!(pair[1] in device)) device[pair[1]] = pair[2]
 }
 function quoted(text) { gsub(/[\\"]/, "\\\\&", text); return "\"" text "\"" }
+function short(number) { return number == "" ? "-" : sprintf("%.3g", number) }
 function least(row, who,  k, best) {
   for (k = 1; k <= count[row, who]; k++) if (k == 1 || ms[row, who, k] + 0 < best) best = ms[row, who, k] + 0
   return best
@@ -42,21 +43,20 @@ function times_of(row,  text, who) {
   return text
 }
 END {
-  OFS = " | "
-  print "", "row", "Kiln ms", "GB/s", "% of copy", "fastest peer", "peer ms", "peer / Kiln", ""
-  print "", "---", "---", "---", "---", "---", "---", "---", ""
+  print "| row | Kiln ms | GB/s | % of copy | fastest peer | peer ms | peer / Kiln |\n| --- | --- | --- | --- | --- | --- | --- |"
   for (i = 1; i <= cases; i++) {
     row = names[i]
     if (!count[row, "kiln"]) continue
-    best = least(row, "kiln"); peer = rival(row); rate = "-"; share = "-"; ratio = ""
+    best = least(row, "kiln"); peer = rival(row); rate = share = ratio = ""
     if (kind[row] == "kernel" && best > 0) { rate = bytes[row] / best * 1e-6; share = 100 * rate / device["memory_gb_s"] }
     if (peer != "" && best > 0) {
       ratio = least(row, peer) / best; middle = median(row, peer) / median(row, "kiln")
       compared++; logs += log(ratio); middles += log(middle)
     }
-    print "", row, best, rate, share, peer, peer == "" ? "" : least(row, peer), ratio, ""
+    printf "| %s | %.4g | %s | %s | %s | %s | %s |\n", row, best, short(rate), short(share), peer == "" ? "-" : peer, peer == "" ? "-" : \
+      short(least(row, peer)), short(ratio)
     rows = rows (rows == "" ? "" : ",\n  ") "{\"row\": " quoted(row) ", \"runtimes\": {" times_of(row) "}, \"errors\": {" errors[row] "}" \
-      (share == "-" ? "" : ", \"gb_s\": " rate ", \"copy_percent\": " share) \
+      (share == "" ? "" : ", \"gb_s\": " rate ", \"copy_percent\": " share) \
       (ratio == "" ? "" : ", \"ratio\": {\"min\": " ratio ", \"median\": " middle "}") "}"
   }
   for (i = 1; i <= cases; i++) if (check[names[i]] != "" && check[names[i]] != "ok") {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times Kiln on the GPU of this computer. Nothing must be installed but the GPU's driver.
 #
-#   sh run.sh [--device cuda|cuda:1|cuda-emulated] [--only PATTERN] [--no-timing] [--minutes N]
+#   sh run.sh [--device cuda|cuda:1|cuda-emulated] [--only PATTERN] [--no-timing] [--rounds N] [--minutes N]
 #
 # 1. what there is: GPU, driver, bandwidth; where there is no GPU it says so, exit 5
 # 2. each case of cases.tsv against its stored results, special values first; one that differs is told with the first element that does
@@ -10,11 +10,12 @@
 # Results are in results/DEVICE: checks.tsv, times.tsv, gpu_check.json. A second run goes on where the first was stopped; delete
 # the folder to start anew. Exit: 0 all equal, 1 something differs or failed, 2 wrong usage, 5 no GPU.
 set -u
-device=cuda only='*' timing=yes minutes=25 row=
+device=cuda only='*' timing=yes rounds=3 minutes=25 row=
 while [ $# -gt 0 ]; do
   case $1 in
     --device) device=$2; shift ;;
     --only) only=$2; shift ;;
+    --rounds) rounds=$2; shift ;;
     --minutes) minutes=$2; shift ;;
     --no-timing) timing= ;;
     --time-row) row=$2; shift ;; # for peers.py: prints what time_row does
@@ -26,7 +27,6 @@ cd "$(dirname "$0")" || exit 2
 kiln=$PWD/tree/bin/kiln
 results=results/$(echo "$device" | tr : _)
 tab=$(printf '\t')
-rounds=3
 end=$(($(date +%s) + minutes * 60))
 
 # One line of cases.tsv: name, kind, inputs, expects.
@@ -79,10 +79,12 @@ check() { # NAME KIND INPUTS EXPECTS
 
 # "milliseconds bytes": of a kernel's launches by the GPU's clock; of a model from inputs to outputs in the host's memory.
 time_row() { # NAME KIND INPUTS EXPECTS
+  profile=--profile
+  [ "$2" = model ] && profile=
   # shellcheck disable=SC2086
-  timeout 120 "$kiln" bench "cases/$1.kiln" --device "$device" --no-cache -q --json --profile --warmup 1 --iters 10 $3 2>/dev/null |
+  timeout 120 "$kiln" bench "cases/$1.kiln" --device "$device" --no-cache -q --json $profile --warmup 1 --iters 10 $3 2>/dev/null |
     awk -v kind="$2" '{ gsub(",", "") } /"min":/ { least = $2 } /"bytes":/ { b = $2 } /"kind":/ { on = $2 }
-      /"ms":/ && on ~ /kernel/ { ms += $2; bytes += b } END { if (NR) print kind == "model" ? least : ms, bytes }'
+      /"ms":/ && on ~ /kernel/ { ms += $2; bytes += b } END { if (NR) print kind == "model" ? least : ms, bytes + 0 }'
 }
 
 time_case() { # NAME KIND INPUTS EXPECTS
@@ -101,6 +103,7 @@ if [ -n "$row" ]; then
 fi
 
 mkdir -p "$results"
+touch "$results/checks.tsv" "$results/times.tsv"
 "$kiln" devices --device "$device" --json >"$results/devices.json" 2>"$results/out"
 status=$?
 if [ $status -eq 5 ]; then
@@ -110,7 +113,7 @@ elif [ $status -ne 0 ]; then
   echo "gpu_check: $kiln does not run here: $(cat "$results/out")"
   exit 1
 fi
-"$kiln" devices --device "$device"
+grep -E '"(model|target|driver|multiprocessors|memory_bytes|[a-z_]+_gb_s|launch_ns)":' "$results/devices.json" | tr -d '",'
 each_case check
 if [ -n "$timing" ]; then
   # What kills or hangs a process is not tried again; the next one goes on behind it.
@@ -121,7 +124,7 @@ if [ -n "$timing" ]; then
   done
   each_case time_case
 fi
-awk -v made="$(cat made)" -f report.awk "$results/devices.json" cases.tsv "$results/checks.tsv" "$results/times.tsv" 2>"$results/out" >"$results/report"
+awk -v made="$(cat made)" -f report.awk "$results/devices.json" cases.tsv "$results/checks.tsv" "$results/times.tsv" >"$results/report"
 sed '/^{/,$d' "$results/report"
 sed -n '/^{/,$p' "$results/report" >"$results/gpu_check.json"
 rm -f "$results/report" "$results/out"

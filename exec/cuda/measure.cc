@@ -17,13 +17,13 @@ constexpr int kPasses = 5;                           // speed: the best counts
 constexpr unsigned kThreads = 512;                   // speed: of a block
 constexpr int kBlocks = 4;                           // speed: of a multiprocessor
 constexpr size_t kCaches = 8;                        // speed: an array of so many is in memory
-constexpr size_t kShare = 16;                        // correctness: of the memory, for an array
+constexpr size_t kShare = 64;                        // correctness: of the memory, for an array
 constexpr size_t kLeastArray = size_t{1} << 20;      // speed: else launches are what is timed
 constexpr size_t kHostArray = size_t{32} << 20;      // speed: some ms of copying
 constexpr int64_t kDefaultCache = int64_t{4} << 20;  // speed: where the driver names none
 constexpr size_t kAccess = 16;                       // correctness: bytes that a thread moves
 constexpr int kLaunches = 200;                       // speed: in a row
-constexpr unsigned kRepeats = 16;                    // speed: over what the cache holds
+constexpr unsigned kRepeats = 8;                     // speed: over what the cache holds
 
 // copy(from, to, n, r): n times 16 bytes, r times over. empty(): nothing.
 constexpr char kKernels[] = R"(.version 7.0

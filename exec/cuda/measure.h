@@ -13,7 +13,7 @@
 namespace kiln::cuda {
 
 // The best of some passes each; bandwidth on the device by a kernel and by the driver's copy,
-// whichever is faster. At most an eighth of the device's memory is taken meanwhile.
+// whichever is faster. At most a thirtieth of the device's memory is taken meanwhile.
 absl::StatusOr<DeviceSpeed> MeasureGpu(const std::shared_ptr<Gpu>& gpu);
 
 }  // namespace kiln::cuda
