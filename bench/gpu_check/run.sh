@@ -89,7 +89,7 @@ time_row() { # NAME KIND INPUTS EXPECTS
 
 time_case() { # NAME KIND INPUTS EXPECTS
   case $2 in kernel | model) ;; *) return ;; esac
-  has_line "$results/times.tsv" "$1" && return
+  has_line "$results/times.tsv" "$1${tab}kiln" && return
   for _ in $(seq $rounds); do
     measured=$(time_row "$@")
     [ -n "$measured" ] && printf '%s\tkiln\t%s\t%s\n' "$1" "${measured% *}" "${measured#* }" >>"$results/times.tsv"

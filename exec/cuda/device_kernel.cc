@@ -179,8 +179,8 @@ absl::Status LaunchQueue::Wait() {
 absl::Status LaunchQueue::StartClock() {
   const auto bytes = static_cast<size_t>(gpu_->facts().l2_bytes) * kFlushedCaches;
   if (clock_ == nullptr) {
-    KILN_ASSIGN_OR_RETURN(clock_, DeviceClock::Make(gpu_));
     KILN_ASSIGN_OR_RETURN(flush_, DeviceMemory::Allocate(gpu_, bytes));
+    KILN_ASSIGN_OR_RETURN(clock_, DeviceClock::Make(gpu_));
   }
   if (bytes > 0) {
     KILN_RETURN_IF_ERROR(gpu_->Call("a memset", [&] {
