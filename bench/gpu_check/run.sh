@@ -79,10 +79,10 @@ check() { # NAME KIND INPUTS EXPECTS
 
 # "milliseconds bytes": of a kernel's launches by the GPU's clock; of a model from inputs to outputs in the host's memory.
 time_row() { # NAME KIND INPUTS EXPECTS
-  profile=--profile
-  [ "$2" = model ] && profile=
+  how="--profile --warmup 1 --iters 1"
+  [ "$2" = model ] && how="--warmup 3 --iters 20"
   # shellcheck disable=SC2086
-  timeout 120 "$kiln" bench "cases/$1.kiln" --device "$device" --no-cache -q --json $profile --warmup 1 --iters 10 $3 2>/dev/null |
+  timeout 120 "$kiln" bench "cases/$1.kiln" --device "$device" --no-cache -q --json $how $3 2>/dev/null |
     awk -v kind="$2" '{ gsub(",", "") } /"min":/ { least = $2 } /"bytes":/ { b = $2 } /"kind":/ { on = $2 }
       /"ms":/ && on ~ /kernel/ { ms += $2; bytes += b } END { if (NR) print kind == "model" ? least : ms, bytes + 0 }'
 }

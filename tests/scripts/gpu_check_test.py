@@ -54,7 +54,7 @@ class GpuCheck(unittest.TestCase):
         self.assertNotIn("Halide", loaded)
 
     def test_all_cases_are_equal_and_timed(self):
-        done = self.run_it("--device", "cuda-emulated", "--rounds", "1")
+        done = self.run_it("--device", "cuda-emulated", "--rounds", "1", "--minutes", "100")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual([(line[0], line[1]) for line in self.lines("checks.tsv")], [(name, "ok") for name in self.cases])
         self.assertIn(f"{len(self.cases)} of {len(self.cases)} cases checked are equal", done.stdout)
