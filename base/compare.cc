@@ -55,6 +55,22 @@ double ElementOf(const Tensor& t, int64_t k) {
   return 0;
 }
 
+// Its bits, in the low bytes; 0 where a type has none.
+uint64_t QuietNan(DType type) {
+  switch (type) {
+    case DType::kF64:
+      return 0x7ff8000000000000;
+    case DType::kF32:
+      return 0x7fc00000;
+    case DType::kF16:
+      return 0x7e00;
+    case DType::kBF16:
+      return 0x7fc0;
+    default:
+      return 0;
+  }
+}
+
 bool EqualBits(const Tensor& a, const Tensor& b, int64_t k) {
   const size_t size = SizeOf(a.dtype());
   const size_t at = static_cast<size_t>(k) * size;
@@ -109,6 +125,21 @@ Comparison CompareBits(const Tensor& got, const Tensor& want) {
                          [](const Tensor& a, const Tensor& b, int64_t k, double g, double w) {
                            return EqualBits(a, b, k) || (std::isnan(g) && std::isnan(w));
                          });
+}
+
+Sha256Digest DigestOf(const Tensor& tensor) {
+  Tensor dense = tensor.Clone();
+  char* const data = static_cast<char*>(dense.data());
+  const size_t size = SizeOf(dense.dtype());
+  const uint64_t nan = QuietNan(dense.dtype());
+  for (int64_t k = 0; nan != 0 && k < dense.num_elements(); ++k) {
+    if (std::isnan(ElementOf(dense, k)))
+      std::memcpy(data + static_cast<size_t>(k) * size, &nan, size);
+  }
+  Sha256Hasher hasher;
+  hasher.Update(absl::StrCat(Describe(dense), "\n"));
+  hasher.Update({data, static_cast<size_t>(dense.size_bytes())});
+  return hasher.Finish();
 }
 
 double StandardDeviation(const Tensor& any) {

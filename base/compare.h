@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/sha256.h"
 #include "base/tensor.h"
 
 namespace kiln {
@@ -27,6 +28,11 @@ Comparison Compare(const Tensor& got, const Tensor& want, double rtol, double at
 
 // Equal types, shapes and bits, except that any NaN equals any NaN.
 Comparison CompareBits(const Tensor& got, const Tensor& want);
+
+// Equal for those tensors, and no others, that CompareBits finds equal: the SHA-256 of a line with
+// type and shape, as "f32 [2, 64]\n", and the elements in their order, little-endian, each NaN as
+// the quiet one without sign or payload.
+Sha256Digest DigestOf(const Tensor& tensor);
 
 // Standard deviation of the finite elements of a float tensor; 0 for others.
 double StandardDeviation(const Tensor& tensor);

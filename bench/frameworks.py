@@ -5,12 +5,10 @@
   results = function(function.weights, *inputs)          # inputs in the model's order
 
 The operators are those of bench/kernels and bench/make_models.py; another one raises NotImplementedError with its name. What decides
-shapes must be constants. Needs onnx, and torch or jax.
+shapes must be constants. Needs numpy, and torch or jax; and onnx for the path of a file.
 """
+import base64
 import itertools
-
-import onnx
-from onnx import numpy_helper
 
 TYPES = {1: "float32", 2: "uint8", 6: "int32", 7: "int64", 9: "bool"}
 
@@ -184,25 +182,53 @@ class Jax(Framework):
         return y
 
 
-class Function:
-    """A model as a function of (weights, *inputs); returns its outputs as a list."""
+def plain(path):
+    """An ONNX file as what JSON can hold, for Function where there is no onnx. Constants are weights, and lie in it as base64."""
+    import numpy as np
+    import onnx
+    graph = onnx.load(path).graph
+    arrays = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    nodes = []
+    for node in graph.node:
+        attributes = {p.name: onnx.helper.get_attribute_value(p) for p in node.attribute}
+        if node.op_type == "Constant" and "value" in attributes:
+            arrays[node.output[0]] = onnx.numpy_helper.to_array(attributes["value"])
+            continue
+        attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
+        nodes.append({"op": node.op_type, "inputs": list(node.input), "outputs": list(node.output), "attributes": attributes})
 
-    def __init__(self, path, framework):
-        self.framework, self.graph = framework, onnx.load(path).graph
-        self.numbers = {t.name: numpy_helper.to_array(t) for t in self.graph.initializer}
+    def port(value):
+        kind = value.type.tensor_type
+        return {"name": value.name, "dtype": TYPES[kind.elem_type], "shape": [d.dim_value for d in kind.shape.dim]}
+
+    weights = {name: {"dtype": array.dtype.name, "shape": array.shape, "data": base64.b64encode(np.ascontiguousarray(array)).decode()}
+               for name, array in arrays.items()}
+    return {"inputs": [port(i) for i in graph.input if i.name not in arrays], "outputs": [o.name for o in graph.output],
+            "weights": weights, "nodes": nodes}
+
+
+def array_of(weight):
+    import numpy as np
+    return np.frombuffer(base64.b64decode(weight["data"]), weight["dtype"]).reshape(weight["shape"])
+
+
+class Function:
+    """A model, the path of an ONNX file or what plain() makes of it, as a function of (weights, *inputs); returns its outputs as a list."""
+
+    def __init__(self, model, framework):
+        self.framework, self.model = framework, plain(model) if isinstance(model, str) else model
+        self.numbers = {name: array_of(weight) for name, weight in self.model["weights"].items()}
         self.weights = {name: framework.array(array) for name, array in self.numbers.items()}
-        self.inputs = [i for i in self.graph.input if i.name not in self.weights]
+        self.inputs = [port["name"] for port in self.model["inputs"]]
 
     def __call__(self, weights, *inputs):
         values = dict(weights)
-        values.update(zip([i.name for i in self.inputs], inputs, strict=True))
-        for node in self.graph.node:
-            attributes = {p.name: onnx.helper.get_attribute_value(p) for p in node.attribute}
-            attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
-            operands = [values[name] if name else None for name in node.input]
-            constants = [self.numbers.get(name) for name in node.input]
-            values.update(zip(node.output, self.framework.call(node.op_type, operands, attributes, constants)))
-        return [values[o.name] for o in self.graph.output]
+        values.update(zip(self.inputs, inputs, strict=True))
+        for node in self.model["nodes"]:
+            operands = [values[name] if name else None for name in node["inputs"]]
+            constants = [self.numbers.get(name) for name in node["inputs"]]
+            values.update(zip(node["outputs"], self.framework.call(node["op"], operands, node["attributes"], constants)))
+        return [values[name] for name in self.model["outputs"]]
 
 
 def inductor_module(function, example):

@@ -35,9 +35,8 @@ def inductor_launches(path):
     async_compile.AsyncCompile.cpp_pybinding = lambda self, *args, **more: lambda *run: None
     function = frameworks.Function(path, frameworks.Torch())
     inputs = []
-    for value in function.inputs:
-        tensor = value.type.tensor_type
-        inputs.append(torch.zeros([d.dim_value or 1 for d in tensor.shape.dim], dtype=getattr(torch, frameworks.TYPES[tensor.elem_type])))
+    for port in function.model["inputs"]:
+        inputs.append(torch.zeros([d or 1 for d in port["shape"]], dtype=getattr(torch, port["dtype"])))
     with torch.no_grad():
         compiled = torch.compile(frameworks.inductor_module(function, inputs), dynamic=False)
         _, codes = run_and_get_code(compiled, *inputs)

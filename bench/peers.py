@@ -70,7 +70,7 @@ class Inductor:
         config.freezing = True
         torch.set_num_threads(threads)
         function = frameworks.Function(path, frameworks.Torch())
-        inputs = [torch.from_numpy(feeds[i.name]) for i in function.inputs]
+        inputs = [torch.from_numpy(feeds[name]) for name in function.inputs]
         with torch.no_grad():
             compiled = torch.compile(frameworks.inductor_module(function, inputs), dynamic=False)
 
@@ -91,7 +91,7 @@ class Xla:
         import frameworks
         function = frameworks.Function(path, frameworks.Jax())
         compiled = jax.jit(function)
-        inputs = [jax.numpy.asarray(feeds[i.name]) for i in function.inputs]
+        inputs = [jax.numpy.asarray(feeds[name]) for name in function.inputs]
         self.run = lambda: jax.block_until_ready(compiled(function.weights, *inputs))
         self.first = [numpy.asarray(y) for y in self.run()]
 

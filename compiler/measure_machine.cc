@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/fill.h"
+#include "exec/support/compute_device.h"
 #include "fusion/legality.h"
 #include "graph/text.h"
 #include "schedule/analysis.h"
@@ -197,6 +198,24 @@ class MachineMeasurer {
 };
 
 }  // namespace
+
+absl::StatusOr<Machine> MeasureDevice(ComputeDevice& device) {
+  KILN_ASSIGN_OR_RETURN(const DeviceSpeed speed, device.Measure());
+  const DeviceFacts& facts = device.facts();
+  Machine machine = ShippedMachine(device.target());
+  machine.target = device.target();
+  machine.gpu.multiprocessors = facts.multiprocessors;
+  machine.gpu.clock_ghz = facts.clock_ghz;
+  machine.gpu.registers = static_cast<double>(facts.registers);
+  machine.gpu.shared_bytes = static_cast<double>(facts.shared_bytes);
+  machine.gpu.threads = static_cast<double>(facts.threads);
+  machine.launch_ns = speed.launch_ns;
+  // What is twice as large as the cache is in memory, as what was measured.
+  const int64_t beyond = std::min(2 * facts.cache_bytes, speed.memory_set_bytes);
+  machine.sets = {{std::min(speed.cache_set_bytes, beyond - 1), speed.cache_gb_s},
+                  {beyond, speed.memory_gb_s}};
+  return machine;
+}
 
 absl::StatusOr<double> RunNs(const Graph& graph, const CompileOptions& options, double seconds) {
   KILN_ASSIGN_OR_RETURN(Model model, Compile(graph, options));

@@ -277,6 +277,7 @@ absl::Status BoundPlan::RunClocked(size_t i, const PlanLaunch& launch, size_t la
   };
   if (run.ms == nullptr) return body();
   if (queue_ != nullptr && step.queued && !IsVm(step)) {
+    KILN_RETURN_IF_ERROR(queue_->FlushCache());
     KILN_RETURN_IF_ERROR(queue_->Mark(2 * marked_.size()));
     KILN_RETURN_IF_ERROR(body());
     KILN_RETURN_IF_ERROR(queue_->Mark(2 * marked_.size() + 1));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "exec/runtime_state.h"
 #include "nlohmann/json.hpp"
 #include "tools/machine_probe.h"
 #include "tools/report.h"
@@ -28,6 +29,14 @@ absl::StatusOr<std::vector<ThunkTime>> LeastTimes(Context& context) {
   return least;
 }
 
+// Bytes per second of the memory that kernels have their operands in.
+absl::StatusOr<double> Bandwidth(const CompileOptions& options, int threads) {
+  const std::shared_ptr<ComputeDevice> device = DeviceOf(options.runtime);
+  if (device == nullptr) return ProbeBandwidth(threads);
+  KILN_ASSIGN_OR_RETURN(const DeviceSpeed speed, device->Measure());
+  return speed.memory_gb_s * kGiga;
+}
+
 std::string Percent(const std::optional<double>& value) {
   return value ? absl::StrFormat("%.0f", *value) : "-";
 }
@@ -47,7 +56,7 @@ absl::StatusOr<Profile> ProfileOf(Context& context, const CompileOptions& option
     if (known) row.flops = FlopsOf(plan->launches[k], symbols);
     ask = ask || row.flops.has_value();
   }
-  KILN_ASSIGN_OR_RETURN(profile.bandwidth, ProbeBandwidth(threads));
+  KILN_ASSIGN_OR_RETURN(profile.bandwidth, Bandwidth(options, threads));
   if (ask) {
     KILN_ASSIGN_OR_RETURN(profile.matmul, ProbeMatmul(options));
   }

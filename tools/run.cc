@@ -7,8 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/compare.h"
 #include "base/file_system.h"
 #include "base/npy.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "exec/package/package.h"
@@ -34,19 +36,43 @@ struct RunFlags {
   std::string model;
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
+  bool bits = false, digest = false;
   std::string validate = "trust", trust, locked;
   WatchFlags watch;
 };
 
-using Files = std::map<std::string, std::string>;
+// A file, or the digest of what would be in it.
+struct FileOrDigest {
+  std::string path, digest;
+};
+using Files = std::map<std::string, FileOrDigest>;
+
+// "n=@file", or "n=sha256:HEX" where a digest may stand.
+absl::StatusOr<std::pair<std::string, FileOrDigest>> ParseSpec(const std::string& flag,
+                                                               const std::string& spec,
+                                                               bool digests) {
+  constexpr absl::string_view kDigest = "=sha256:";
+  const size_t at = spec.find('=');
+  if (!digests || at == std::string::npos || !absl::StartsWith(spec.substr(at), kDigest)) {
+    KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
+    return std::pair(std::move(file.first), FileOrDigest{std::move(file.second), ""});
+  }
+  std::string digest = spec.substr(at + kDigest.size());
+  if (at == 0 || !ParseHexDigest(digest)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " \"", spec,
+                     "\": expected NAME=sha256: and 64 hexadecimal digits, as --digest prints"));
+  }
+  return std::pair(spec.substr(0, at), FileOrDigest{"", std::move(digest)});
+}
 
 absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std::string>& specs,
-                                 const std::vector<PortInfo>& outputs) {
+                                 const std::vector<PortInfo>& outputs, bool digests = false) {
   Files files;
   std::vector<std::string> names;
   for (const PortInfo& output : outputs) names.push_back(output.name);
   for (const std::string& spec : specs) {
-    KILN_ASSIGN_OR_RETURN(auto file, ParseFileSpec(flag, spec));
+    KILN_ASSIGN_OR_RETURN(auto file, ParseSpec(flag, spec, digests));
     if (std::find(names.begin(), names.end(), file.first) == names.end())
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " \"", file.first, "\": the model has no such output; it has ",
@@ -131,12 +157,20 @@ class RunSubject {
   std::shared_ptr<Package> package_;
 };
 
-// Compares one output with its file; a bf16 file is u16 bits.
-absl::StatusOr<Comparison> CompareWithFile(const Tensor& got, const std::string& path,
-                                           const RunFlags& flags) {
-  KILN_ASSIGN_OR_RETURN(Tensor want, ReadNpy(path));
+// Compares one output with what is expected; a bf16 file is u16 bits.
+absl::StatusOr<Comparison> CompareWith(const Tensor& got, const FileOrDigest& expected,
+                                       const RunFlags& flags) {
+  if (!expected.digest.empty()) {
+    Comparison comparison;
+    const std::string digest = ToHex(DigestOf(got));
+    comparison.ok = digest == expected.digest;
+    if (!comparison.ok)
+      comparison.what = absl::StrCat("its digest is ", digest, ", expected ", expected.digest);
+    return comparison;
+  }
+  KILN_ASSIGN_OR_RETURN(Tensor want, ReadNpy(expected.path));
   if (got.dtype() == DType::kBF16 && want.dtype() == DType::kU16) want = BitsAsBFloat16(want);
-  return Compare(got, want, flags.rtol, flags.atol);
+  return flags.bits ? CompareBits(got, want) : Compare(got, want, flags.rtol, flags.atol);
 }
 
 // What --check-numerics found ends the run, and is the result.
@@ -179,7 +213,7 @@ int RunModel(const RunFlags& flags) {
       ParseFiles("--output", flags.outputs, model->ports().outputs());
   if (!save.ok()) return Fail(save.status(), kExitUsage);
   const absl::StatusOr<Files> expect =
-      ParseFiles("--expect", flags.expects, model->ports().outputs());
+      ParseFiles("--expect", flags.expects, model->ports().outputs(), /*digests=*/true);
   if (!expect.ok()) return Fail(expect.status(), kExitUsage);
   const absl::StatusOr<std::vector<Tensor>> inputs = model->Inputs(flags);
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
@@ -201,17 +235,23 @@ int RunModel(const RunFlags& flags) {
     nlohmann::json row = {
         {"name", names[k]}, {"dtype", std::string(Name(got.dtype()))}, {"shape", got.shape()}};
     std::string line = absl::StrCat(names[k], ": ", Describe(got), "  ", FirstElements(got, 6));
+    if (flags.digest) {
+      const std::string digest = ToHex(DigestOf(got));
+      row["sha256"] = digest;
+      absl::StrAppend(&line, "  sha256:", digest);
+    }
     if (const auto file = save->find(names[k]); file != save->end()) {
-      const absl::Status done = WriteNpy(file->second, got);
+      const absl::Status done = WriteNpy(file->second.path, got);
       if (!done.ok()) return Fail(done, kExitIo);
     }
     if (const auto file = expect->find(names[k]); file != expect->end()) {
-      const absl::StatusOr<Comparison> comparison = CompareWithFile(got, file->second, flags);
+      const absl::StatusOr<Comparison> comparison = CompareWith(got, file->second, flags);
       if (!comparison.ok()) return Fail(comparison.status(), UsageExit(comparison.status()));
       row["expect"] = ToJson(*comparison);
       absl::StrAppend(
           &line, comparison->ok ? "  as expected" : absl::StrCat("  DIFFERS: ", comparison->what));
-      if (comparison->ok || comparison->mismatches > 0)  // else they could not be compared
+      const bool by_element = file->second.digest.empty();
+      if (by_element && (comparison->ok || comparison->mismatches > 0))  // they could be compared
         absl::StrAppend(&line, ", max abs ", comparison->max_abs);
       if (!comparison->ok) exit = kExitDiffers;
     }
@@ -251,10 +291,14 @@ void AddRun(Flags& command) {
   command.Option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)").Repeatable();
   command
       .Option("--expect", flags->expects,
-              "n=@ref.npy: compare an output; any miss is exit 1 (repeatable)")
+              "n=@ref.npy, or n=sha256:HEX as --digest prints: compare an output; any miss is exit "
+              "1 (repeatable)")
       .Repeatable();
   command.Option("--rtol", flags->rtol, "Relative bound of --expect").NotNegative().ShowDefault();
   command.Option("--atol", flags->atol, "Absolute bound of --expect").NotNegative().ShowDefault();
+  command.Switch("--bits", flags->bits,
+                 "--expect: equal bits, and NaN equals NaN, in place of bounds");
+  command.Switch("--digest", flags->digest, "Print the SHA-256 of each output");
   command
       .Option("--validate", flags->validate,
               "Code of a package: trust it, or compare it with the VM before its first_use")

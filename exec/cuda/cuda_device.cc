@@ -16,14 +16,27 @@
 #include "base/status_macros.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
-#include "exec/cuda/libraries.h"
 #include "exec/cuda/launch_queue.h"
+#include "exec/cuda/libraries.h"
+#include "exec/cuda/measure.h"
 #include "kernel/text.h"
 
 namespace kiln::cuda {
 namespace {
 
 constexpr char kEmulated[] = "cuda-emulated";
+
+DeviceFacts FactsOf(const Gpu& gpu) {
+  const Gpu::Facts& facts = gpu.facts();
+  return {.driver = gpu.driver().version(),
+          .memory_bytes = facts.memory_bytes,
+          .cache_bytes = facts.l2_bytes,
+          .multiprocessors = facts.multiprocessors,
+          .clock_ghz = facts.clock_khz * 1e-6,
+          .registers = facts.registers,
+          .shared_bytes = facts.multiprocessor_shared_bytes,
+          .threads = facts.threads};
+}
 
 uint8_t LevelOf(const Gpu& gpu) { return CudaLevelOf(gpu.facts().major, gpu.facts().minor); }
 
@@ -33,11 +46,14 @@ class CudaDevice final : public ComputeDevice {
       : gpu_(std::move(gpu)),
         name_(std::move(name)),
         target_{DeviceKind::kCuda, LevelOf(*gpu_)},
+        facts_(FactsOf(*gpu_)),
         libraries_(gpu_, LibraryPaths::FromEnvironment(name_ == kEmulated)) {}
 
   const std::string& name() const override { return name_; }
   const std::string& model() const override { return gpu_->facts().name; }
   Target target() const override { return target_; }
+  const DeviceFacts& facts() const override { return facts_; }
+  absl::StatusOr<DeviceSpeed> Measure() override { return MeasureGpu(gpu_); }
   bool Runs(absl::string_view isa) const override {
     const std::vector<std::string> features = CudaFeaturesOf(target_.level);
     return std::count(features.begin(), features.end(), isa) > 0;
@@ -114,6 +130,7 @@ class CudaDevice final : public ComputeDevice {
   const std::shared_ptr<Gpu> gpu_;
   const std::string name_;
   const Target target_;
+  const DeviceFacts facts_;
   Libraries libraries_;
 };
 

@@ -54,6 +54,12 @@ absl::StatusOr<std::shared_ptr<const Driver>> Driver::Open(const std::string& li
   return driver;
 }
 
+std::string Driver::version() const {
+  int version = 0;
+  if (cuDriverGetVersion(&version) != kSuccess) return "";
+  return absl::StrCat("CUDA ", VersionText(version));
+}
+
 absl::Status Driver::Check(Result result, absl::string_view what) const {
   if (result == kSuccess) return absl::OkStatus();
   const char *name = nullptr, *text = nullptr;

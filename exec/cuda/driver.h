@@ -35,6 +35,8 @@ struct Driver {
   // OK for kSuccess. `what` is the subject of the message. kResourceExhausted: out of memory;
   // kUnavailable: no device, or it is lost (IsLost).
   absl::Status Check(Result result, absl::string_view what) const;
+  // "CUDA 13.0": the highest version that it serves; "" if it does not say.
+  std::string version() const;
 };
 
 // Whether a context that has answered so answers everything so from then on: a kernel has read

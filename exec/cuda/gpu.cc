@@ -44,6 +44,10 @@ absl::Status Gpu::ReadFacts() {
       {kL2Bytes, &l2},
       {kSharedBytesPerBlock, &facts_.shared_bytes},
       {kSharedBytesPerBlockOptIn, &facts_.most_shared_bytes},
+      {kClockKhz, &facts_.clock_khz},
+      {kRegistersPerMultiprocessor, &facts_.registers},
+      {kSharedBytesPerMultiprocessor, &facts_.multiprocessor_shared_bytes},
+      {kThreadsPerMultiprocessor, &facts_.threads},
   };
   for (const auto& [attribute, value] : attributes) {
     KILN_RETURN_IF_ERROR(driver_->Check(driver_->cuDeviceGetAttribute(value, attribute, device_),

@@ -44,6 +44,8 @@ class Gpu {
     int64_t memory_bytes = 0, l2_bytes = 0;
     int shared_bytes = 0;       // of a block, without asking
     int most_shared_bytes = 0;  // where a function has asked for it
+    int clock_khz = 0;
+    int registers = 0, multiprocessor_shared_bytes = 0, threads = 0;  // of a multiprocessor
   };
 
   // kUnavailable: there is no such device; the message has the number of those that there are.

@@ -14,6 +14,8 @@
 namespace kiln::cuda {
 namespace {
 
+constexpr size_t kFlushedCaches = 2;  // speed: written before a time is taken
+
 class QueuedSequence final : public LaunchSequence {
  public:
   QueuedSequence(LaunchQueue& queue, std::unique_ptr<KernelSequence> sequence)
@@ -197,6 +199,17 @@ absl::StatusOr<std::unique_ptr<LaunchSequence>> LaunchQueue::Prepare(
     std::span<const DeviceCall> calls) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<KernelSequence> made, KernelSequence::Make(gpu_, calls));
   return std::make_unique<QueuedSequence>(*this, std::move(made));
+}
+
+absl::Status LaunchQueue::FlushCache() {
+  const auto bytes = static_cast<size_t>(gpu_->facts().l2_bytes) * kFlushedCaches;
+  if (bytes == 0) return absl::OkStatus();
+  if (flush_ == nullptr) {
+    KILN_ASSIGN_OR_RETURN(flush_, DeviceMemory::Allocate(gpu_, bytes));
+  }
+  return Enqueue("cuMemsetD8Async", [&] {
+    return gpu_->driver().cuMemsetD8Async(flush_->address(), 0, bytes, active_);
+  });
 }
 
 absl::Status LaunchQueue::Mark(size_t mark) {

@@ -57,6 +57,7 @@ class LaunchQueue final : public DeviceQueue {
   absl::Status TakeError() override;
   absl::StatusOr<std::unique_ptr<LaunchSequence>> Prepare(
       std::span<const DeviceCall> calls) override;
+  absl::Status FlushCache() override;
   absl::Status Mark(size_t mark) override;
   absl::StatusOr<double> MillisecondsBetween(size_t from, size_t to) override;
 
@@ -76,7 +77,8 @@ class LaunchQueue final : public DeviceQueue {
   Staging staging_;
   std::shared_ptr<DeviceMemory> arena_;
   std::vector<std::shared_ptr<DeviceMemory>>
-      scratch_;  // the last is in use; launches may use others
+      scratch_;                          // the last is in use; launches may use others
+  std::shared_ptr<DeviceMemory> flush_;  // what FlushCache writes
   std::vector<std::shared_ptr<DeviceEvent>> marks_;
   absl::Status error_;
 };

@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "exec/cuda/cudnn.h"
-#include "exec/cuda/launch_queue.h"
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/launch_queue.h"
 #include "exec/library/primitive.h"
 
 namespace kiln::cuda {

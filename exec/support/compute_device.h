@@ -30,6 +30,7 @@
 #include "base/library_set.h"
 #include "base/target.h"
 #include "exec/support/device.h"
+#include "exec/support/device_speed.h"
 #include "kernel/kernel.h"
 
 namespace kiln {
@@ -101,6 +102,9 @@ class DeviceQueue {
   virtual absl::StatusOr<std::unique_ptr<LaunchSequence>> Prepare(
       std::span<const DeviceCall> calls) = 0;
 
+  // Fills the device's cache with other data. What follows reads its operands from memory, and the
+  // host is ahead of the device: what it needs for a launch is not in the device's time.
+  virtual absl::Status FlushCache() = 0;
   // Remembers when the work before it has ended, as number `mark`; after a Wait, the time from one
   // mark to another.
   virtual absl::Status Mark(size_t mark) = 0;
@@ -116,6 +120,9 @@ class ComputeDevice {
   // What its maker calls it; validations of code are remembered by it.
   virtual const std::string& model() const = 0;
   virtual Target target() const = 0;
+  virtual const DeviceFacts& facts() const = 0;
+  // Copies and launches, timed: some 100 ms. Other work on the device spoils the figures.
+  virtual absl::StatusOr<DeviceSpeed> Measure() = 0;
   // Whether it has everything named in the `isa` of an entry.
   virtual bool Runs(absl::string_view isa) const = 0;
   virtual absl::StatusOr<std::unique_ptr<DeviceQueue>> NewQueue() = 0;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -64,6 +65,28 @@ TEST(CompareBits, TellsSignedZerosApartButNotNans) {
   EXPECT_TRUE(Compare(Floats({-0.0f}), Floats({0.0f}), 0, 0).ok);
   EXPECT_TRUE(CompareBits(Floats({-kNan, 1}), Floats({kNan, 1})).ok);
   EXPECT_FALSE(CompareBits(Floats({std::nextafter(1.0f, 2.0f)}), Floats({1.0f})).ok);
+}
+
+TEST(DigestOf, IsEqualWhereBitsAre) {
+  const auto digest = [](std::initializer_list<float> values, std::vector<int64_t> shape) {
+    return ToHex(DigestOf(Floats(values, std::move(shape))));
+  };
+  // printf 'f32 [2]\n\0\0\200\077\0\0\300\177' | sha256sum
+  EXPECT_EQ(digest({1, kNan}, {2}),
+            "40683d7a61c6169b7128ac848fc3426faa029ac742171a9446bc0b236008ed79");
+  EXPECT_EQ(digest({1, -kNan}, {2}), digest({1, kNan}, {2}));
+  EXPECT_NE(digest({0.0f, 1}, {2}), digest({-0.0f, 1}, {2}));
+  EXPECT_NE(digest({1, 2}, {2}), digest({1, 2}, {1, 2}));
+  Tensor t = Floats({1, 2, 3, 4}, {2, 2});
+  const Tensor transposed = Tensor::View(t.data(), DType::kF32, {2, 2}, {1, 2});
+  EXPECT_EQ(ToHex(DigestOf(transposed)), digest({1, 3, 2, 4}, {2, 2}));
+  for (const auto& [type, bits] :
+       {std::pair(DType::kF16, 0xfe01), std::pair(DType::kBF16, 0xff81)}) {
+    Tensor one = Tensor::Allocate(type, {1}), other = Tensor::Allocate(type, {1});
+    *static_cast<uint16_t*>(one.data()) = static_cast<uint16_t>(bits);
+    *static_cast<uint16_t*>(other.data()) = static_cast<uint16_t>(bits & 0x7fff);
+    EXPECT_EQ(ToHex(DigestOf(one)), ToHex(DigestOf(other)));
+  }
 }
 
 TEST(Compare, ReadsStridedViews) {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "schedule/machine.h"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/process.h"
 
@@ -53,6 +54,62 @@ TEST_F(DevicesTest, ListsTheGpuThatTheDriverNames) {
   EXPECT_EQ(devices[1]["target"], "cuda-sm80");
   EXPECT_EQ(devices[1]["features"], json({"sm_80"}));
   EXPECT_TRUE(HasLookedForDriver());
+}
+
+TEST_F(DevicesTest, MeasuresADeviceThatIsNamed) {
+  const std::string file = dir_.File("emulated.machine");
+  const ProcessResult result =
+      Kiln({"devices", "--device", "cuda-emulated", "--measure", file, "--json", "-q"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const json devices = json::parse(result.out)["results"]["devices"];
+  ASSERT_EQ(devices.size(), 1u) << devices;
+  EXPECT_EQ(devices[0]["device"], "cuda-emulated");
+  EXPECT_EQ(devices[0]["multiprocessors"], 108);
+  EXPECT_EQ(devices[0]["memory_bytes"], int64_t{1} << 30);
+  EXPECT_EQ(devices[0]["driver"], "CUDA 13.0");
+  for (const char* rate :
+       {"memory_gb_s", "cache_gb_s", "to_device_pinned_gb_s", "from_device_pinned_gb_s",
+        "to_device_pageable_gb_s", "from_device_pageable_gb_s", "launch_ns"})
+    EXPECT_GT(devices[0]["measured"][rate], 0) << rate;
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_EQ(text.find("# "), 0u) << text;
+  const absl::StatusOr<Machine> machine = ParseMachine(text);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->target.name(), "cuda-sm80");
+  EXPECT_EQ(machine->gpu.multiprocessors, 108);
+  EXPECT_EQ(machine->sets.size(), 2u);
+  EXPECT_NEAR(machine->launch_ns, devices[0]["measured"]["launch_ns"], 100);
+  const std::string model = dir_.File("m.graph");
+  std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
+  const ProcessResult explained =
+      Kiln({"explain", model, "--device", "cuda-emulated", "--machine", file});
+  EXPECT_EQ(explained.exit, 0) << explained.err;
+}
+
+TEST_F(DevicesTest, ADeviceThatIsNotThereIsExitFive) {
+  EXPECT_EQ(Kiln({"devices", "--device", "cuda:77"}).exit, 5);
+  EXPECT_EQ(Kiln({"devices", "--device", "gpu"}).exit, 2);
+  const ProcessResult cpu = Kiln({"devices", "--device", "cpu", "--json"});
+  EXPECT_EQ(json::parse(cpu.out)["results"]["devices"].size(), 1u);
+}
+
+TEST_F(DevicesTest, ProfilesKernelsByTheDevicesClock) {
+  const std::string model = dir_.File("m.graph");
+  std::ofstream(model) << "graph g\ninput x : f32 [7000]\ny = tanh(x)\noutput y\n";
+  const ProcessResult result =
+      Kiln({"bench", model, "--device", "cuda-emulated", "--cache-dir", dir_.File("cache"),
+            "--iters", "1", "--profile", "--json", "-q"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  std::vector<double> kernels;
+  const json results = json::parse(result.out)["results"];
+  for (const json& row : results["profile"])
+    if (row["kind"] == "kernel") kernels.push_back(row["ms"]);
+  // The emulator's clock: a nanosecond for each instruction of a warp, of which there are 219.
+  ASSERT_EQ(kernels.size(), 1u) << results["profile"];
+  EXPECT_GT(kernels[0], 219e-6);
+  EXPECT_LT(kernels[0], 219e-3);
+  EXPECT_GT(results["probes"]["bandwidth_gb_s"], 0);
 }
 
 TEST_F(DevicesTest, WhoDoesNotAskForAGpuOpensNoDriver) {

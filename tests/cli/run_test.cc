@@ -158,6 +158,32 @@ TEST_F(RunTest, AMissIsExitOneAndOutputsAreWrittenAllTheSame) {
   EXPECT_EQ(said("n=7").find("max abs"), std::string::npos) << said("n=7");
 }
 
+TEST_F(RunTest, ComparesBitsWithFilesAndDigests) {
+  std::ofstream(dir_.File("id.graph")) << "graph g\ninput x : f32 [2]\ny = neg(x)\noutput y\n";
+  const std::string id = dir_.File("id.graph"), file = "y=@" + dir_.File("y.npy");
+  const auto run = [&](const char* value, std::vector<std::string> more) {
+    std::vector<std::string> words = {
+        "run", id, "--no-cache", "--compile-mode", "never", "--input", std::string("x=") + value};
+    words.insert(words.end(), more.begin(), more.end());
+    return Kiln(std::move(words));
+  };
+  // -0 is equal to 0, and has other bits.
+  EXPECT_EQ(run("random:1:-0.0:-0.0", {"--output", file}).exit, 0);
+  EXPECT_EQ(run("zeros", {"--expect", file}).exit, 0);
+  const ProcessResult bits = run("zeros", {"--expect", file, "--bits"});
+  EXPECT_EQ(bits.exit, 1);
+  EXPECT_NE(bits.out.find("DIFFERS: element 0"), std::string::npos) << bits.out;
+  const ProcessResult printed = run("ones", {"--digest", "--json"});
+  const std::string digest = json::parse(printed.out)["results"]["outputs"][0]["sha256"];
+  EXPECT_EQ(digest.size(), 64u);
+  EXPECT_EQ(run("ones", {"--expect", "y=sha256:" + digest}).exit, 0);
+  const ProcessResult miss = run("zeros", {"--expect", "y=sha256:" + digest});
+  EXPECT_EQ(miss.exit, 1);
+  EXPECT_NE(miss.out.find("expected " + digest), std::string::npos) << miss.out;
+  EXPECT_EQ(run("zeros", {"--expect", "y=sha256:12"}).exit, 2);
+  EXPECT_EQ(run("zeros", {"--output", "y=sha256:" + digest}).exit, 2);
+}
+
 TEST_F(RunTest, ReferenceDeviceAgrees) {
   const std::string file = dir_.File("z.npy");
   RunJson({"run", model_, "--device", "reference", "--dim", "n=3", "--input", "x=random:5",

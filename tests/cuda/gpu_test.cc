@@ -14,6 +14,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/launch_queue.h"
+#include "exec/cuda/measure.h"
 #include "kernel/abi.h"
 #include "tests/base/status_matchers.h"
 #include "tests/cuda/emulated_gpu.h"
@@ -276,6 +277,39 @@ TEST(GpuTest, TheCallersContextStays) {
   EXPECT_EQ(now, own);
   EXPECT_EQ(driver->cuCtxPopCurrent_v2(&now), kSuccess);
   EXPECT_EQ(driver->cuDevicePrimaryCtxRelease_v2(1), kSuccess);
+}
+
+// Copies and launches are timed; whatever call fails, it is a status and nothing is left behind.
+TEST(MeasureTest, AnErrorAtAnyCallIsAStatus) {
+  const auto measure = []() -> absl::StatusOr<DeviceSpeed> {
+    KILN_ASSIGN_OR_RETURN(auto driver, Driver::Open(EmulatedDriver()));
+    KILN_ASSIGN_OR_RETURN(auto gpu, Gpu::Open(std::move(driver), 0));
+    return MeasureGpu(gpu);
+  };
+  const auto small = [](kiln_ptx_config& config) {
+    config.memory[0] = 64 << 20;
+    config.multiprocessors[0] = 2;
+    config.strict = 1;
+  };
+  Restart(small);
+  KILN_ASSERT_OK_AND_ASSIGN(const DeviceSpeed speed, measure());
+  EXPECT_EQ(TakeFindings(), "");
+  EXPECT_EQ(speed.memory_set_bytes, 2 << 20);
+  // A nanosecond for each instruction of a warp: some ten for two times 512 bytes.
+  EXPECT_NEAR(speed.memory_gb_s, 2 * 512 / 10.0, 30);
+  EXPECT_NEAR(speed.launch_ns, 16, 1);  // 16 warps that end
+  const uint64_t calls = kiln_ptx_calls(nullptr);
+  for (uint64_t k = 1; k <= calls; k += 1 + k / 4) {
+    SCOPED_TRACE(testing::Message() << "call " << k << " of " << calls);
+    Restart(small);
+    kiln_ptx_fail_at(k, kUnknown, 1);
+    const auto measured = measure();
+    if (!measured.ok()) {
+      EXPECT_THAT(std::string(measured.status().message()), HasSubstr("cuda: "));
+    }
+    EXPECT_LE(Live(), 1u);  // what the call was to free
+    kiln_ptx_fail_at(0, 0, 0);
+  }
 }
 
 #ifdef CUDA_VERSION
