@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/op.h"
 
@@ -40,10 +41,25 @@ Attrs GivenAttrs(const Node& node) {
   return attrs;
 }
 
+absl::Status CheckPremises(const Graph& graph, const Replacements& symbols) {
+  for (Guard guard : graph.premises) {
+    const std::string premise = guard.ToString();
+    guard.left = guard.left.Substitute(symbols);
+    guard.right = guard.right.Substitute(symbols);
+    if (guard.Static() == false)
+      return absl::FailedPreconditionError(
+          absl::StrCat("graph \"", graph.name, "\": its gradients are made for extents with \"",
+                       premise, "\", which do not hold; build it for these extents"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& input_shapes,
                               const Replacements& symbols) {
+  KILN_RETURN_IF_ERROR(CheckPremises(graph, symbols));
   Graph out;
   out.name = graph.name;
+  out.premises = graph.premises;
   std::vector<ValueId> map(graph.values().size());
   for (size_t k = 0; k < graph.inputs().size(); ++k) {
     const Value& input = graph.value(graph.inputs()[k]);

@@ -186,6 +186,8 @@ const Row kRows[] = {
     {"plan", "--verbose", "{D}/i.csv -v", 0, "12"},
     {"ops", "--onnx", "--onnx", 0, "GlobalAveragePool"},
     {"ops", "--onnx", "--onnx --json", 0, "\"kind\": \"composed\""},
+    {"ops", "--gradients", "--gradients", 0, "a tie: half each"},
+    {"ops", "--gradients", "--gradients --json", 0, "\"none\": \"gives truths\""},
     {"ops", "--json", "--json", 0, "kiln.ops/1"},
     {"ops", "--quiet", "-q", 0, "relu"},
     {"ops", "--verbose", "-v", 0, "relu"},
