@@ -41,19 +41,6 @@ Attrs GivenAttrs(const Node& node) {
   return attrs;
 }
 
-absl::Status CheckPremises(const Graph& graph, const Replacements& symbols) {
-  for (Guard guard : graph.premises) {
-    const std::string premise = guard.ToString();
-    guard.left = guard.left.Substitute(symbols);
-    guard.right = guard.right.Substitute(symbols);
-    if (guard.Static() == false)
-      return absl::FailedPreconditionError(
-          absl::StrCat("graph \"", graph.name, "\": its gradients are made for extents with \"",
-                       premise, "\", which do not hold; build it for these extents"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& input_shapes,
                               const Replacements& symbols) {
   KILN_RETURN_IF_ERROR(CheckPremises(graph, symbols));
@@ -102,6 +89,19 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
 }
 
 }  // namespace
+
+absl::Status CheckPremises(const Graph& graph, const Replacements& symbols) {
+  for (Guard guard : graph.premises) {
+    const std::string premise = guard.ToString();
+    guard.left = guard.left.Substitute(symbols);
+    guard.right = guard.right.Substitute(symbols);
+    if (guard.Static() == false)
+      return absl::FailedPreconditionError(
+          absl::StrCat("graph \"", graph.name, "\": its gradients are made for extents with \"",
+                       premise, "\", which do not hold; build it for these extents"));
+  }
+  return absl::OkStatus();
+}
 
 Shape Substituted(const Shape& shape, const Replacements& symbols) {
   Shape out;

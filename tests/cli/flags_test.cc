@@ -165,6 +165,7 @@ const Row kRows[] = {
     {"verify", "--input", "{M} -q --input y=ones", 2, "", "\"y\""},
     {"verify", "--seed", "{M} -q --seed nonsense", 2, "", "--seed"},
     {"verify", "--per-group", "{M} -q --per-group --dim n=2", 0, "worst: group 0"},
+    {"verify", "--gradients", "{M} -q --gradients --dim n=2", 0, "differences"},
     {"verify", "--repro", "{M} -q --per-group --repro {N}", 0, "worst: group 0"},
     {"opt", "--passes", "{M} --passes dead_code", 0, "relu(x)"},
     {"opt", "--dump-dir", "{M} --passes dead_code --dump-dir {N}", 0, ""},

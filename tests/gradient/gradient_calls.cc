@@ -12,16 +12,10 @@
 #include "base/status_macros.h"
 #include "graph/tensors.h"
 #include "graph/text.h"
-#include "tests/gradient/gradient_check.h"
+#include "tests/gradient/distinct_numbers.h"
 
 namespace kiln {
 namespace {
-
-const SymbolValues& Symbols() {
-  static const SymbolValues* const values =
-      new SymbolValues{{"b", 2}, {"n", 4}, {"m", 3}, {"s", 5}, {"z", 0}, {"k", 2}, {"one", 1}};
-  return *values;
-}
 
 // An input as it is written: "i64 [2, n] -4..4".
 struct Written {
@@ -301,6 +295,18 @@ std::vector<std::string> ScalarCalls(const std::string& op, int operands) {
 
 }  // namespace
 
+const SymbolValues& CallSymbols() {
+  static const auto* const values =
+      new SymbolValues{{"b", 2}, {"n", 4}, {"m", 3}, {"s", 5}, {"z", 0}, {"k", 2}};
+  return *values;
+}
+
+const SymbolValues& OtherSymbols() {
+  static const auto* const values =
+      new SymbolValues{{"b", 1}, {"n", 6}, {"m", 1}, {"s", 8}, {"z", 2}, {"k", 1}};
+  return *values;
+}
+
 std::vector<std::string> CallsOf(const OpDef& op) {
   for (const Calls& calls : StructuredCalls()) {
     if (calls.op == absl::string_view(op.name)) return calls.calls;
@@ -310,7 +316,8 @@ std::vector<std::string> CallsOf(const OpDef& op) {
   return {};
 }
 
-absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64_t seed) {
+absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64_t seed,
+                                      const SymbolValues& symbols) {
   int outputs = 1;
   if (call[0] >= '0' && call[0] <= '9') {
     outputs = call[0] - '0';
@@ -345,7 +352,7 @@ absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64
   int64_t floats = 0;
   std::vector<std::vector<int64_t>> shapes;
   for (const ValueId id : made.graph.inputs()) {
-    KILN_ASSIGN_OR_RETURN(shapes.emplace_back(), Evaluate(made.graph.value(id).shape, Symbols()));
+    KILN_ASSIGN_OR_RETURN(shapes.emplace_back(), Evaluate(made.graph.value(id).shape, symbols));
     Tensor sized = Tensor::Allocate(DType::kU8, shapes.back());
     if (IsFloat(made.graph.value(id).type)) floats += sized.num_elements();
   }

@@ -5,7 +5,7 @@
 //   gather(f64 [n, 3], i64 [2] -4..4) {axis = 0}          integers from -4 to 3
 //   2 top_k(f64 [3, 4]) {k = 2}                           two outputs
 //
-// The symbols have the values of kSymbols; `z` is an axis without elements.
+// Symbols have values of their own; `z` is an axis without elements.
 #ifndef KILN_TESTS_GRADIENT_GRADIENT_CALLS_H_
 #define KILN_TESTS_GRADIENT_GRADIENT_CALLS_H_
 
@@ -25,9 +25,14 @@ struct GradientCall {
   std::vector<Tensor> inputs;
 };
 
+// The values of the symbols, and others: extents of 1 where there were several, and elements along z.
+const SymbolValues& CallSymbols();
+const SymbolValues& OtherSymbols();
+
 // One call, with inputs "x0", "x1", ... within the record's range; what is written f64 is of
 // `type`.
-absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64_t seed);
+absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64_t seed,
+                                      const SymbolValues& symbols = CallSymbols());
 
 // Calls of an operator, five at least for those with a gradient: with scalars, broadcasting, axes
 // without elements and symbols.

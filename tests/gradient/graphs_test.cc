@@ -11,13 +11,14 @@
 #include "graph/gradient/gradients.h"
 #include "graph/op.h"
 #include "graph/rebuild.h"
+#include "graph/reference/gradient_check.h"
 #include "graph/reference/interpreter.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
 #include "kiln/gradients.h"
 #include "tests/base/status_matchers.h"
+#include "tests/gradient/distinct_numbers.h"
 #include "tests/gradient/gradient_calls.h"
-#include "tests/gradient/gradient_check.h"
 #include "tests/graph/tensors.h"
 
 namespace kiln {
@@ -259,6 +260,11 @@ TEST(Gradients, OfABuilderHoldToItsGuards) {
   b.Output(d[0], "d");
   KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).Finish());
   KILN_EXPECT_OK(WithInputShapes(graph, {{3}, {3}}).status());
+  EXPECT_THAT(Print(graph), HasSubstr("premise m == n\n"));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph read, ParseGraph(Print(graph)));
+  EXPECT_EQ(Print(read), Print(graph));
+  EXPECT_EQ(WithInputShapes(read, {{1}, {3}}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(WithInputShapes(graph, {{1}, {3}}).status().message(),
               HasSubstr("its gradients are made for extents with"));
 }

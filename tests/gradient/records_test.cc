@@ -9,12 +9,12 @@
 #include "graph/gradient/gradients.h"
 #include "graph/gradient/rules.h"
 #include "graph/op.h"
+#include "graph/reference/gradient_check.h"
 #include "graph/reference/interpreter.h"
 #include "graph/tensors.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
 #include "tests/gradient/gradient_calls.h"
-#include "tests/gradient/gradient_check.h"
 #include "tests/ops/one_call.h"
 
 namespace kiln {
