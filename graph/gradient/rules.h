@@ -23,6 +23,7 @@ Rule Matmul;                                        // matmul.cc
 Rule Conv, ConvTranspose;                           // conv.cc
 Rule MaxPool, AveragePool;                          // pool.cc
 Rule TopK, Cumulative, ScatterElements, ScatterNd;  // order.cc
+Rule Split;                                         // movement.cc
 Rule Compress, Unique, Unchanged;                   // dynamic.cc
 Rule If, Loop;                                      // control.cc
 

@@ -124,7 +124,7 @@ const std::vector<Calls>& StructuredCalls() {
         "slice(f64 [s]) {starts = [0], ends = [1000000000], steps = [2]}",
         "slice(f64 [4]) {starts = [3], ends = [1]}",
         "slice(f64 [s, 4]) {starts = [-1, -2], ends = [-1000000000, 4], steps = [-1, 1]}",
-        "slice(f64 [n, m]) {starts = [1, m - 2], ends = [n - 1, m]}"}},
+        "slice(f64 [n, m]) {starts = [1, m - 1], ends = [n - 1, m]}"}},
       {"reshape",
        {"reshape(f64 [2, 6]) {shape = [3, -1]}", "reshape(f64 []) {shape = [1, 1]}",
         "reshape(f64 [n, 6]) {shape = [0, 2, 3]}", "reshape(f64 [z, 3]) {shape = [0, 3]}",

@@ -25,7 +25,8 @@ struct GradientCall {
   std::vector<Tensor> inputs;
 };
 
-// The values of the symbols, and others: extents of 1 where there were several, and elements along z.
+// The values of the symbols, and others: extents of 1 where there were several, and elements along
+// z.
 const SymbolValues& CallSymbols();
 const SymbolValues& OtherSymbols();
 
