@@ -22,8 +22,8 @@
 
 namespace kiln {
 
-// `graph` with its f32 products (matmul, gemm, conv, conv_transpose) in `type`, f16 or bf16. Inputs,
-// outputs and names of values stay.
+// `graph` with its f32 products (matmul, gemm, conv, conv_transpose) in `type`, f16 or bf16.
+// Inputs, outputs and names of values stay.
 absl::StatusOr<Graph> WithProductsIn(const Graph& graph, DType type);
 
 struct ScaledGradients {
