@@ -111,7 +111,7 @@ Found CastOfCast(Graph& graph, const Node& node, const PassContext&) {
 
 // An index node that reads every element of one input at its own place.
 Found Nothing(Graph& graph, const Node& node, const PassContext&) {
-  if (Is(node, "identity")) return node.inputs[0];
+  if (Is(node, "identity") || Is(node, "stop_gradient")) return node.inputs[0];
   if (node.op->kind != OpKind::kIndex || node.outputs.size() != 1 ||
       ViewSource(graph, node.outputs[0]))
     return std::nullopt;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,8 +13,15 @@
 namespace kiln {
 namespace {
 
-// The parts of a split: as many as there are sizes, in an attribute or an input.
-size_t CountOfParts(const Graph& graph, const std::vector<ValueId>& inputs, const Attrs& attrs) {
+// Outputs of a node whose record leaves the number open: what its graph gives (a loop's less the
+// condition), or the parts of a split, as many as there are sizes, in an attribute or an input.
+size_t CountOfOutputs(const Graph& graph, const std::vector<ValueId>& inputs, const Attrs& attrs) {
+  for (const auto& [name, value] : attrs) {
+    const auto* body = std::get_if<Body>(&value);
+    if (body == nullptr || *body == nullptr) continue;
+    const size_t given = (*body)->outputs().size();
+    return name == "body" && given > 0 ? given - 1 : given;
+  }
   if (const auto sizes = attrs.find("split"); sizes != attrs.end()) {
     const auto* list = std::get_if<std::vector<int64_t>>(&sizes->second);
     return list != nullptr ? list->size() : 0;
@@ -91,7 +99,7 @@ std::vector<ValueId> GraphBuilder::Ops(absl::string_view op, std::vector<ValueId
   status_ = CheckIds(*graph_, inputs, op);
   if (!status_.ok()) return {};
   std::vector<std::string> outputs;
-  if (def->num_outputs < 0) outputs.resize(CountOfParts(*graph_, inputs, attrs));
+  if (def->num_outputs < 0) outputs.resize(CountOfOutputs(*graph_, inputs, attrs));
   absl::StatusOr<std::vector<ValueId>> ids = graph_->AddNode(
       *def, std::move(inputs), std::move(attrs), std::move(name), std::move(outputs));
   if (!ids.ok()) {
@@ -119,6 +127,14 @@ absl::StatusOr<Graph> GraphBuilder::Finish() && {
   KILN_RETURN_IF_ERROR(status_);
   KILN_RETURN_IF_ERROR(Verify(*own_));
   return std::move(*own_);
+}
+
+void GraphBuilder::HoldToGuards() {
+  for (const Guard& guard : graph_->guards()) {
+    if (std::find(graph_->premises.begin(), graph_->premises.end(), guard) ==
+        graph_->premises.end())
+      graph_->premises.push_back(guard);
+  }
 }
 
 absl::StatusOr<Body> GraphBuilder::FinishBody() && {

@@ -50,6 +50,12 @@ struct CustomOp {
   std::function<absl::Status(std::span<const Tensor> inputs, const Attrs& attrs,
                              std::span<Tensor> outputs)>
       run;
+  // With `run`, and optional: adds what gives the cotangents of the inputs from those of the
+  // outputs. An invalid id is a zero, on both sides. What it adds may be another custom op.
+  std::function<absl::StatusOr<std::vector<ValueId>>(GraphBuilder& b, const CustomCall& call,
+                                                     const std::vector<ValueId>& outputs,
+                                                     const std::vector<ValueId>& cotangents)>
+      gradient;
 };
 
 // Enters one use of `op`: what it composes, or a node that runs it. Errors name the op.

@@ -77,6 +77,9 @@ class Graph {
   // back. Null: the graph itself says all (rebuild.h). Passes do not keep it right.
   using Maker = std::function<absl::StatusOr<Graph>(const std::vector<Shape>& input_shapes)>;
   std::shared_ptr<const Maker> maker;
+  // Guards by which nodes were made that only they make right (Gradients of a GraphBuilder). The
+  // graph is not made for extents that break one.
+  std::vector<Guard> premises;
 
   struct Output {
     std::string name;

@@ -164,7 +164,7 @@ absl::Status InferContext::Require(const Dim& a, const Dim& b, absl::string_view
   return absl::OkStatus();
 }
 
-ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node) {
+ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node, const std::vector<bool>& reads) {
   ScalarExpr expr;
   std::vector<Ex> inputs;
   for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -174,7 +174,8 @@ ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node) {
     }
     const Value& value = graph.value(node.inputs[k]);
     const DType type = ComputeType(value.type);
-    if (value.constant && value.constant->num_elements() == 1) {
+    const bool is_read = k < reads.size() && reads[k];
+    if (!is_read && value.constant && value.constant->num_elements() == 1) {
       const Tensor dense = Dense(*value.constant);
       inputs.push_back(IsFloat(type)
                            ? Literal(expr, type, ReadFloat(dense, 0))

@@ -199,6 +199,17 @@ struct OnnxForm {
   bool (*when)(DType) = nullptr;  // types of input 0 for which it is written; null: all
 };
 
+// How a node's gradient follows where its body does not say it all (graph/gradient/). Without a
+// rule it is that of the scalar body, the ReduceRule, the IndexMap or the decomposition.
+struct GradientSlot {
+  // Cotangents of the inputs from those of the outputs, each of its value's type. An invalid id is
+  // a zero, and what an input has that no gradient goes to. May add nodes to `b`.
+  absl::StatusOr<std::vector<ValueId>> (*rule)(GraphBuilder& b, const Node& node,
+                                               std::span<const ValueId> cotangents) = nullptr;
+  const char* none = nullptr;  // why there is none
+  const char* note = "";       // what it is at kinks and ties, for `kiln ops --gradients`
+};
+
 struct OpDef {
   const char* name;
   const char* doc;
@@ -235,11 +246,12 @@ struct OpDef {
   // Reference of dynamic kHost ops: as `reference`, but the outputs are made here.
   absl::Status (*evaluate)(const Node& node, std::span<const Tensor> inputs,
                            std::vector<Tensor>& outputs) = nullptr;
+  GradientSlot gradient = {};
 };
 
 // The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see
-// ScalarBody).
-ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node);
+// ScalarBody), but a read where `reads` says so.
+ScalarExpr ScalarBodyOf(const Graph& graph, const Node& node, const std::vector<bool>& reads = {});
 
 // The elements of `value`, row-major, if it is a small tensor of integers or bools that are known:
 // from its constant or its shape_content.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/op.h"
 
@@ -42,8 +43,10 @@ Attrs GivenAttrs(const Node& node) {
 
 absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& input_shapes,
                               const Replacements& symbols) {
+  KILN_RETURN_IF_ERROR(CheckPremises(graph, symbols));
   Graph out;
   out.name = graph.name;
+  out.premises = graph.premises;
   std::vector<ValueId> map(graph.values().size());
   for (size_t k = 0; k < graph.inputs().size(); ++k) {
     const Value& input = graph.value(graph.inputs()[k]);
@@ -86,6 +89,19 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
 }
 
 }  // namespace
+
+absl::Status CheckPremises(const Graph& graph, const Replacements& symbols) {
+  for (Guard guard : graph.premises) {
+    const std::string premise = guard.ToString();
+    guard.left = guard.left.Substitute(symbols);
+    guard.right = guard.right.Substitute(symbols);
+    if (guard.Static() == false)
+      return absl::FailedPreconditionError(
+          absl::StrCat("graph \"", graph.name, "\": its gradients are made for extents with \"",
+                       premise, "\", which do not hold; build it for these extents"));
+  }
+  return absl::OkStatus();
+}
 
 Shape Substituted(const Shape& shape, const Replacements& symbols) {
   Shape out;

@@ -27,6 +27,9 @@ absl::StatusOr<Graph> WithInputShapes(const Graph& graph, const std::vector<Shap
 // A copy in which `symbols` are replaced, in inputs, attributes and bodies.
 absl::StatusOr<Graph> WithSymbols(const Graph& graph, const std::map<std::string, Dim>& symbols);
 
+// kFailedPrecondition: a premise does not hold with these symbols.
+absl::Status CheckPremises(const Graph& graph, const std::map<std::string, Dim>& symbols);
+
 Shape Substituted(const Shape& shape, const std::map<std::string, Dim>& symbols);
 // What `shapes`, one for each input, say the symbols of the inputs are.
 std::map<std::string, Dim> SymbolsSaidBy(const Graph& graph, const std::vector<Shape>& shapes);

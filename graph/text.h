@@ -8,6 +8,7 @@
 //   const w : f32 [64, 300] = base64 "AACAPw..."  # little-endian elements, up to 64 KiB
 //   const big : f32 [30522, 768] = #8d0f...       # SHA-256 of the elements: the parser refuses it
 //   guard n % 8 == 0
+//   premise n == m                                # Graph::premises
 //   y : f32 [n, 64] = mul(x, scale)
 //   a : f32 [n, 32], b : f32 [n, 32] = split(y) {axis = 1}
 //   z = softmax(a) {axis = 1} "my softmax"        # types and shapes may be left out; node's name

@@ -348,6 +348,8 @@ class GraphParser {
       return ConstantValue(line = ahead);
     if (ahead = line; ahead.TakeWord("output") && !IsValue(ahead)) return Output(line = ahead);
     if (ahead = line; ahead.TakeWord("guard") && !IsValue(ahead)) return GuardLine(line = ahead);
+    if (ahead = line; ahead.TakeWord("premise") && !IsValue(ahead))
+      return PremiseLine(line = ahead);
     return NodeLine(line);
   }
 
@@ -432,6 +434,12 @@ class GraphParser {
     if (sizes_.symbols.empty() || guard.kind == Guard::Kind::kValue)
       graph_.AddGuard(std::move(guard));
     return absl::OkStatus();
+  }
+
+  absl::Status PremiseLine(Line& line) {
+    KILN_ASSIGN_OR_RETURN(graph_.premises.emplace_back(), Guard::Parse(line.rest()));
+    line = Line("");
+    return CheckPremises(graph_, sizes_.symbols);
   }
 
   absl::StatusOr<Attrs> Attributes(Line& line, const OpDef& op) {

@@ -141,6 +141,8 @@ std::string PrintStatements(const Graph& graph) {
                     "\n");
   }
   for (const Guard& guard : graph.guards()) absl::StrAppend(&out, "guard ", guard.ToString(), "\n");
+  for (const Guard& premise : graph.premises)
+    absl::StrAppend(&out, "premise ", premise.ToString(), "\n");
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     for (const auto& [name, value] : node.attrs) {

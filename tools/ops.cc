@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "graph/gradient/gradients.h"
 #include "graph/onnx/converter.h"
 #include "graph/op.h"
 #include "nlohmann/json.hpp"
@@ -23,6 +24,7 @@ constexpr char kComposed[] = "-";  // in place of an operator
 struct OpsFlags {
   CommonOptions common;
   bool onnx = false;
+  bool gradients = false;
 };
 
 const char* KindName(OpKind kind) {
@@ -65,7 +67,28 @@ nlohmann::json OnnxJson(const std::vector<std::vector<std::string>>& rows) {
   return list;
 }
 
+// Where each operator's gradient comes from; of one that has none, why.
+int RunGradients(const OpsFlags& flags) {
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "gradient", "at kinks and ties, or why not"}};
+  nlohmann::json list = nlohmann::json::array();
+  for (const OpDef* op : AllOps()) {
+    const char* const source = gradient::SourceOf(*op);
+    const char* const none = op->gradient.none;
+    rows.push_back({op->name, source, none != nullptr ? none : op->gradient.note});
+    list.push_back({{"name", op->name}, {"gradient", source}, {"note", op->gradient.note}});
+    list.back()["none"] = none != nullptr ? nlohmann::json(none) : nlohmann::json();
+  }
+  if (flags.common.json) {
+    PrintJson("ops", flags.common, {{"gradients", std::move(list)}});
+  } else {
+    std::cout << Table(rows);
+  }
+  return kExitOk;
+}
+
 int RunOps(const OpsFlags& flags) {
+  if (flags.gradients) return RunGradients(flags);
   std::vector<std::vector<std::string>> rows;
   nlohmann::json list = nlohmann::json::array();
   const std::vector<std::string> head =
@@ -104,6 +127,8 @@ int RunOps(const OpsFlags& flags) {
 void AddOps(Flags& command) {
   auto flags = std::make_shared<OpsFlags>();
   command.Switch("--onnx", flags->onnx, "By ONNX operator");
+  command.Switch("--gradients", flags->gradients,
+                 "Where gradients come from, and what they are at kinks");
   AddOutputFlags(command, flags->common);
   command.Runs([flags] { return RunOps(*flags); });
 }

@@ -18,6 +18,7 @@
 #include "compiler/model_source.h"
 #include "compiler/segments.h"
 #include "graph/op.h"
+#include "graph/reference/gradient_check.h"
 #include "graph/reference/interpreter.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
@@ -36,6 +37,7 @@ struct VerifyFlags {
   std::vector<std::string> inputs;
   uint64_t seed = 1;
   bool per_group = false;
+  bool gradients = false;
   std::string repro = "verify_repro.graph";
 };
 
@@ -272,6 +274,42 @@ int CompareOutputs(const VerifyFlags& flags, const Graph& graph, const std::vect
   return ok ? kExitOk : kExitDiffers;
 }
 
+// --gradients: what the gradient of a random sum of the outputs says and what differences say, for
+// every float input and constant of several floats.
+int CompareWithDifferences(const VerifyFlags& flags, const Graph& model,
+                           std::vector<Tensor> inputs) {
+  const absl::StatusOr<Graph> graph = InF64(model, inputs, /*parameters=*/true);
+  if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  const GradientCheckOptions options{
+      .steps = {1e-3, 1e-4, 1e-5, 1e-6}, .most_elements = 4, .directions = 1, .seed = flags.seed};
+  const absl::StatusOr<std::vector<GradientComparison>> comparisons =
+      CompareGradients(*graph, inputs, options);
+  if (!comparisons.ok()) return Fail(comparisons.status(), ModelExit(comparisons.status()));
+  bool ok = true;
+  nlohmann::json list = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {
+      {"input", "elements", "directions", "gradient", "differences", "of bound", ""}};
+  for (const GradientComparison& c : *comparisons) {
+    ok = ok && c.ok();
+    rows.push_back({c.input, absl::StrCat(c.elements), absl::StrCat(c.directions),
+                    Short(c.gradient), Short(c.difference), Short(c.of_bound),
+                    c.ok() ? "ok" : "DIFFERS"});
+    list.push_back({{"input", c.input},
+                    {"elements", c.elements},
+                    {"directions", c.directions},
+                    {"gradient", c.gradient},
+                    {"difference", c.difference},
+                    {"of_bound", c.of_bound},
+                    {"ok", c.ok()}});
+  }
+  if (flags.common.json) {
+    PrintJson("verify", flags.common, {{"gradients", std::move(list)}, {"ok", ok}});
+  } else {
+    std::cout << Table(rows);
+  }
+  return ok ? kExitOk : kExitDiffers;
+}
+
 int RunVerify(const VerifyFlags& flags) {
   const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
@@ -283,6 +321,7 @@ int RunVerify(const VerifyFlags& flags) {
   if (!inputs.ok()) return Fail(inputs.status(), UsageExit(inputs.status()));
   const absl::StatusOr<Graph> graph = model->GraphFor(*inputs);
   if (!graph.ok()) return Fail(graph.status(), ModelExit(graph.status()));
+  if (flags.gradients) return CompareWithDifferences(flags, *graph, *inputs);
   return CompareOutputs(flags, *graph, *inputs, *options);
 }
 
@@ -299,6 +338,8 @@ void AddVerify(Flags& command) {
   command.Switch("--per-group", flags->per_group,
                  "Also compare every group by itself, on the interpreter's values; of the worst "
                  "that differs, write a small part that still does");
+  command.Switch("--gradients", flags->gradients,
+                 "Compare gradients with differences instead, in float64");
   command.Option("--repro", flags->repro, "With --per-group: where that part is written")
       .File()
       .ShowDefault();

@@ -443,6 +443,7 @@ constexpr Special kSpecials[] = {
     {"shift_right", Shift},
     {"split", Split},
     {"squeeze", Axes},
+    {"stop_gradient", Identity},
     {"swish", Swish},
     {"take", Take},
     {"top_k", TopK},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations: formulas of one float, written with the primitives and functions of ScalarExpr.
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -90,8 +91,8 @@ constexpr AttrSpec kThresholdAttrs[] = {
     {"alpha", AttrKind::kFloat, false, 1, nullptr, "the threshold"}};
 
 constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarBody&),
-                           OnnxForm onnx, const char* witness,
-                           std::span<const AttrSpec> attrs = {}) {
+                           OnnxForm onnx, const char* witness, std::span<const AttrSpec> attrs = {},
+                           GradientSlot gradient = {}) {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kScalar,
@@ -100,7 +101,8 @@ constexpr OpDef Activation(const char* name, const char* doc, Ex (*body)(ScalarB
           .scalar = body,
           .onnx = {onnx},
           .test = {-4, 4},
-          .witness = witness};
+          .witness = witness,
+          .gradient = gradient};
 }
 
 constexpr OpDef kActivationOps[] = {
@@ -111,19 +113,23 @@ constexpr OpDef kActivationOps[] = {
      .scalar = Relu,
      .onnx = {{"Relu"}},
      .test = {-4, 4},
-     .witness = "onnx node tests: relu"},
+     .witness = "onnx node tests: relu",
+     .gradient = {.note = "0 at 0"}},
     Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, {"Sigmoid"}, "onnx node tests: sigmoid"),
     Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu, {"LeakyRelu"},
-               "onnx node tests: leakyrelu", kLeakyAttrs),
+               "onnx node tests: leakyrelu", kLeakyAttrs,
+               {.rule = gradient::LeakyRelu, .note = "alpha at 0"}),
     Activation("elu", "x, or alpha * (exp(x) - 1) up to zero.", Elu, {"Elu"},
-               "onnx node tests: elu", kEluAttrs),
-    Activation("selu", "gamma * elu(x).", Selu, {"Selu"}, "onnx node tests: selu", kSeluAttrs),
+               "onnx node tests: elu", kEluAttrs, {.rule = gradient::Elu, .note = "alpha at 0"}),
+    Activation("selu", "gamma * elu(x).", Selu, {"Selu"}, "onnx node tests: selu", kSeluAttrs,
+               {.rule = gradient::Elu, .note = "alpha * gamma at 0"}),
     Activation("celu", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", Celu, {"Celu", 12},
-               "onnx node tests: celu", kEluAttrs),
+               "onnx node tests: celu", kEluAttrs, {.rule = gradient::Elu}),
     Activation("hard_sigmoid", "alpha * x + beta, kept within [0, 1].", HardSigmoid,
-               {"HardSigmoid"}, "onnx node tests: hardsigmoid", kHardSigmoidAttrs),
+               {"HardSigmoid"}, "onnx node tests: hardsigmoid", kHardSigmoidAttrs,
+               {.note = "0 at the bounds"}),
     Activation("hard_swish", "x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.", HardSwish,
-               {"HardSwish", 14}, "onnx node tests: hardswish"),
+               {"HardSwish", 14}, "onnx node tests: hardswish", {}, {.note = "at -3 0, at 3 1"}),
     Activation("softplus", "log(1 + exp(x)).", Softplus, {"Softplus"}, "onnx node tests: softplus"),
     Activation("softsign", "x / (1 + |x|).", Softsign, {"Softsign"}, "onnx node tests: softsign"),
     Activation("swish", "x * sigmoid(alpha * x).", Swish, {"Swish", 24}, "onnx node tests: swish",
@@ -138,9 +144,11 @@ constexpr OpDef kActivationOps[] = {
      .scalar = Prelu,
      .onnx = {{"PRelu", 7}},
      .test = {-4, 4},
-     .witness = "onnx node tests: prelu"},
+     .witness = "onnx node tests: prelu",
+     .gradient = {.rule = gradient::Prelu, .note = "at 0 the slope; of the slope 0"}},
     Activation("thresholded_relu", "x above alpha, else 0.", ThresholdedRelu,
-               {"ThresholdedRelu", 10}, "onnx node tests: thresholdedrelu", kThresholdAttrs),
+               {"ThresholdedRelu", 10}, "onnx node tests: thresholdedrelu", kThresholdAttrs,
+               {.note = "0 at alpha"}),
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -185,7 +186,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Binary<ScalarOp::kDiv>,
      .onnx = {{"Div", 7}},
      .test = {-4, 4},
-     .witness = "onnx node tests: div"},
+     .witness = "onnx node tests: div",
+     .gradient = {.note = "a / 0: as the quotients say"}},
     {.name = "mod",
      .doc = "The remainder of a / b, with the sign of b (or of a: attribute fmod); "
             "x mod 0 is 0 for integers. Of floats it is C's fmod, exact.",
@@ -197,7 +199,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = ModBody,
      .onnx = {{"Mod", 10}},
      .test = {-8, 8},
-     .witness = "onnx node tests: mod"},
+     .witness = "onnx node tests: mod",
+     .gradient = {.note = "0 goes on at the jumps"}},
     {.name = "max",
      .doc = "The larger one; NaN if either is NaN.",
      .kind = OpKind::kScalar,
@@ -207,7 +210,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Binary<ScalarOp::kMax>,
      .onnx = {{"Max"}},
      .test = {-4, 4},
-     .witness = "onnx node tests: max"},
+     .witness = "onnx node tests: max",
+     .gradient = {.rule = gradient::Extremum, .note = "a tie: half each; NaN: to both"}},
     {.name = "min",
      .doc = "The smaller one; NaN if either is NaN.",
      .kind = OpKind::kScalar,
@@ -217,7 +221,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Binary<ScalarOp::kMin>,
      .onnx = {{"Min"}},
      .test = {-4, 4},
-     .witness = "onnx node tests: min"},
+     .witness = "onnx node tests: min",
+     .gradient = {.rule = gradient::Extremum, .note = "a tie: half each; NaN: to both"}},
     {.name = "neg",
      .doc = "-x; integers wrap.",
      .kind = OpKind::kScalar,
@@ -233,7 +238,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = AbsBody,
      .onnx = {{"Abs"}},
      .test = {-4, 4},
-     .witness = "onnx node tests: abs"},
+     .witness = "onnx node tests: abs",
+     .gradient = {.note = "0 at 0"}},
     {.name = "sign",
      .doc = "-1, 0 or 1; NaN and -0 stay.",
      .kind = OpKind::kScalar,
@@ -241,7 +247,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Unary<ScalarOp::kSign>,
      .onnx = {{"Sign", 9}},
      .test = {-4, 4},
-     .witness = "onnx node tests: sign"},
+     .witness = "onnx node tests: sign",
+     .gradient = {.note = "0"}},
     {.name = "reciprocal",
      .doc = "1 / x.",
      .kind = OpKind::kScalar,
@@ -260,7 +267,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = PowBody,
      .onnx = {{"Pow", 7}},
      .test = {0.25, 4},
-     .witness = "onnx node tests: pow"},
+     .witness = "onnx node tests: pow",
+     .gradient = {.rule = gradient::Pow, .note = "of a: 0 if b is 0; of b: 0 if a is 0, b >= 0"}},
     {.name = "floor",
      .doc = "Rounds down.",
      .kind = OpKind::kScalar,
@@ -268,7 +276,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Unary<ScalarOp::kFloor>,
      .onnx = {{"Floor"}},
      .test = {-9, 9},
-     .witness = "onnx node tests: floor"},
+     .witness = "onnx node tests: floor",
+     .gradient = {.note = "0"}},
     {.name = "ceil",
      .doc = "Rounds up.",
      .kind = OpKind::kScalar,
@@ -276,7 +285,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Unary<ScalarOp::kCeil>,
      .onnx = {{"Ceil"}},
      .test = {-9, 9},
-     .witness = "onnx node tests: ceil"},
+     .witness = "onnx node tests: ceil",
+     .gradient = {.note = "0"}},
     {.name = "round",
      .doc = "Rounds to the nearest whole number, ties to even.",
      .kind = OpKind::kScalar,
@@ -284,7 +294,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = Unary<ScalarOp::kRound>,
      .onnx = {{"Round", 11}},
      .test = {-9, 9},
-     .witness = "onnx node tests: round"},
+     .witness = "onnx node tests: round",
+     .gradient = {.note = "0"}},
     {.name = "clip",
      .doc = "min(max(x, low), high); both bounds are optional; NaN stays NaN.",
      .kind = OpKind::kScalar,
@@ -294,7 +305,8 @@ constexpr OpDef kArithmeticOps[] = {
      .scalar = ClipBody,
      .onnx = {{"Clip", 11}},
      .test = {-4, 4},
-     .witness = "onnx node tests: clip"},
+     .witness = "onnx node tests: clip",
+     .gradient = {.rule = gradient::Clip, .note = "a bound counts as within; NaN: 0"}},
 };
 
 }  // namespace

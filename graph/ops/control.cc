@@ -10,6 +10,7 @@
 //     are the same in every one; of t all results are stacked along a new first axis.
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -133,7 +134,8 @@ constexpr OpDef kControlOps[] = {
      .infer = InferIf,
      .onnx_converted = "If",
      .witness = "onnx node tests: if",
-     .dynamic = true},
+     .dynamic = true,
+     .gradient = {.rule = gradient::If}},
     {.name = "loop",
      .doc = "A graph run again and again, with values carried from iteration to "
             "iteration; inputs trip count, condition, carried values, captures.",
@@ -145,7 +147,8 @@ constexpr OpDef kControlOps[] = {
      .infer = InferLoop,
      .onnx_converted = "Loop Scan",
      .witness = "onnx node tests: loop, scan",
-     .dynamic = true},
+     .dynamic = true,
+     .gradient = {.rule = gradient::Loop}},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/by_kernels.h"
 #include "graph/ops/bytes.h"
@@ -353,7 +354,8 @@ constexpr OpDef kConvOps[] = {
      .reference = ReferenceConv,
      .onnx = {{"Conv"}},
      .test = {-2, 2},
-     .witness = "onnx node tests: conv"},
+     .witness = "onnx node tests: conv",
+     .gradient = {.rule = gradient::Conv}},
     {.name = "conv_integer",
      .doc = "conv of bytes less their zero points, inputs 2 and 3: one, or "
             "of the weight one for each channel; sums of 32 bits that wrap.",
@@ -365,7 +367,8 @@ constexpr OpDef kConvOps[] = {
      .by_kernels = ConvIntegerByKernels,
      .reference = ReferenceConvInteger,
      .onnx = {{"ConvInteger", 10}},
-     .witness = "onnx node tests: convinteger"},
+     .witness = "onnx node tests: convinteger",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "qlinear_conv",
      .doc = "conv_integer with bytes for sums: clip(round((sum + bias) * x_scale * w_scale / "
             "y_scale) + y_zero) in f64; inputs x, x_scale, x_zero, w, w_scale, w_zero, y_scale, "
@@ -377,7 +380,8 @@ constexpr OpDef kConvOps[] = {
      .infer = InferQLinearConv,
      .reference = ReferenceQLinearConv,
      .onnx = {{"QLinearConv", 10}},
-     .witness = "onnx node tests: qlinearconv"},
+     .witness = "onnx node tests: qlinearconv",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "conv_transpose",
      .doc = "The transpose of a convolution; weight [C, M / group, ...].",
      .kind = OpKind::kLibrary,
@@ -389,7 +393,8 @@ constexpr OpDef kConvOps[] = {
      .reference = ReferenceConvTranspose,
      .onnx = {{"ConvTranspose"}},
      .test = {-2, 2},
-     .witness = "onnx node tests: convtranspose"},
+     .witness = "onnx node tests: convtranspose",
+     .gradient = {.rule = gradient::ConvTranspose}},
 };
 
 }  // namespace

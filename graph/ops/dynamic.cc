@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 #include "graph/tensors.h"
@@ -338,7 +339,8 @@ constexpr OpDef kDynamicOps[] = {
      .infer = InferElements,
      .witness = "identity",
      .dynamic = true,
-     .evaluate = Same},
+     .evaluate = Same,
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "measure",
      .doc = "The input. From here on its extents are known as symbols.",
      .kind = OpKind::kHost,
@@ -346,7 +348,8 @@ constexpr OpDef kDynamicOps[] = {
      .infer = InferMeasure,
      .witness = "identity",
      .dynamic = true,
-     .evaluate = Same},
+     .evaluate = Same,
+     .gradient = {.rule = gradient::Unchanged}},
     {.name = "match_extent",
      .doc = "The first input; an error where its extent is not that of the second.",
      .kind = OpKind::kHost,
@@ -356,7 +359,8 @@ constexpr OpDef kDynamicOps[] = {
      .infer = InferMatchExtent,
      .witness = "identity",
      .dynamic = true,
-     .evaluate = MatchExtentOf},
+     .evaluate = MatchExtentOf,
+     .gradient = {.rule = gradient::Unchanged}},
     {.name = "nonzero",
      .doc = "Indices of the elements that are not zero, [rank, count], i64.",
      .kind = OpKind::kHost,
@@ -365,7 +369,8 @@ constexpr OpDef kDynamicOps[] = {
      .onnx = {{"NonZero", 9}},
      .witness = "onnx node tests: nonzero",
      .dynamic = true,
-     .evaluate = NonzeroOf},
+     .evaluate = NonzeroOf,
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "compress",
      .doc = "The slices of an axis for which the condition is true.",
      .kind = OpKind::kHost,
@@ -376,7 +381,8 @@ constexpr OpDef kDynamicOps[] = {
      .onnx = {{"Compress"}},
      .witness = "onnx node tests: compress",
      .dynamic = true,
-     .evaluate = CompressOf},
+     .evaluate = CompressOf,
+     .gradient = {.rule = gradient::Compress}},
     {.name = "unique",
      .doc = "The different slices of an axis; where each is first, which one each is, how many.",
      .kind = OpKind::kHost,
@@ -386,7 +392,8 @@ constexpr OpDef kDynamicOps[] = {
      .onnx = {{"Unique", 11}},
      .witness = "onnx node tests: unique",
      .dynamic = true,
-     .evaluate = UniqueOf},
+     .evaluate = UniqueOf,
+     .gradient = {.rule = gradient::Unique, .note = "to the first of equals"}},
     {.name = "non_max_suppression",
      .doc = "Boxes of the best scores that overlap no better one: rows of batch, class, box.",
      .kind = OpKind::kHost,
@@ -397,7 +404,8 @@ constexpr OpDef kDynamicOps[] = {
      .onnx = {{"NonMaxSuppression", 10}},
      .witness = "onnx node tests: nonmaxsuppression",
      .dynamic = true,
-     .evaluate = NmsOf},
+     .evaluate = NmsOf,
+     .gradient = {.none = gradient::kGivesIntegers}},
 };
 
 }  // namespace

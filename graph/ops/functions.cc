@@ -13,7 +13,7 @@ Ex Body(ScalarBody& b) {
 
 template <ScalarOp op>
 constexpr OpDef Function(const char* name, const char* doc, OnnxForm onnx, TestRange range,
-                         const char* witness) {
+                         const char* witness, const char* note = "") {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kScalar,
@@ -21,16 +21,17 @@ constexpr OpDef Function(const char* name, const char* doc, OnnxForm onnx, TestR
           .scalar = Body<op>,
           .onnx = {onnx},
           .test = range,
-          .witness = witness};
+          .witness = witness,
+          .gradient = {.note = note}};
 }
 
 constexpr OpDef kFunctionsOps[] = {
     Function<ScalarOp::kSqrt>("sqrt", "The square root; NaN below zero; -0 stays.", {"Sqrt"},
-                              {0, 9}, "onnx node tests: sqrt"),
-    Function<ScalarOp::kRsqrt>("rsqrt", "1 / sqrt(x).", {}, {0.1, 9}, "C++ std::sqrt"),
+                              {0, 9}, "onnx node tests: sqrt", "inf at 0"),
+    Function<ScalarOp::kRsqrt>("rsqrt", "1 / sqrt(x).", {}, {0.1, 9}, "C++ std::sqrt", "-inf at 0"),
     Function<ScalarOp::kExp>("exp", "e to the power x.", {"Exp"}, {-9, 9}, "onnx node tests: exp"),
     Function<ScalarOp::kLog>("log", "The natural logarithm; -inf at 0, NaN below.", {"Log"},
-                             {0.1, 9}, "onnx node tests: log"),
+                             {0.1, 9}, "onnx node tests: log", "inf at 0"),
     Function<ScalarOp::kTanh>("tanh", "The hyperbolic tangent.", {"Tanh"}, {-9, 9},
                               "onnx node tests: tanh"),
     Function<ScalarOp::kErf>("erf", "The error function.", {"Erf", 9}, {-4, 4},
@@ -41,9 +42,9 @@ constexpr OpDef kFunctionsOps[] = {
                              "onnx node tests: cos"),
     Function<ScalarOp::kTan>("tan", "The tangent.", {"Tan", 7}, {-1, 1}, "onnx node tests: tan"),
     Function<ScalarOp::kAsin>("asin", "The arc sine; NaN outside [-1, 1].", {"Asin", 7}, {-1, 1},
-                              "onnx node tests: asin"),
+                              "onnx node tests: asin", "inf at -1 and 1"),
     Function<ScalarOp::kAcos>("acos", "The arc cosine; NaN outside [-1, 1].", {"Acos", 7}, {-1, 1},
-                              "onnx node tests: acos"),
+                              "onnx node tests: acos", "-inf at -1 and 1"),
     Function<ScalarOp::kAtan>("atan", "The arc tangent.", {"Atan", 7}, {-9, 9},
                               "onnx node tests: atan"),
     Function<ScalarOp::kSinh>("sinh", "The hyperbolic sine.", {"Sinh", 9}, {-4, 4},
@@ -53,7 +54,7 @@ constexpr OpDef kFunctionsOps[] = {
     Function<ScalarOp::kAsinh>("asinh", "The inverse of sinh.", {"Asinh", 9}, {-9, 9},
                                "onnx node tests: asinh"),
     Function<ScalarOp::kAcosh>("acosh", "The inverse of cosh; NaN below 1.", {"Acosh", 9}, {1, 9},
-                               "onnx node tests: acosh"),
+                               "onnx node tests: acosh", "inf at 1"),
     Function<ScalarOp::kAtanh>("atanh", "The inverse of tanh; NaN outside [-1, 1].", {"Atanh", 9},
                                {-0.9, 0.9}, "onnx node tests: atanh"),
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/needed_value.h"
@@ -126,14 +127,16 @@ constexpr OpDef kHostOps[] = {
      .infer = InferShape,
      .reference = ReferenceShape,
      .onnx = {{"Shape"}},
-     .witness = "onnx node tests: shape"},
+     .witness = "onnx node tests: shape",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "size",
      .doc = "The number of elements of the input, i64.",
      .kind = OpKind::kHost,
      .infer = InferSize,
      .reference = ReferenceSize,
      .onnx = {{"Size"}},
-     .witness = "onnx node tests: size"},
+     .witness = "onnx node tests: size",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "range",
      .doc = "start, start + step, ... up to but without limit; inputs start, limit, step.",
      .kind = OpKind::kComposite,

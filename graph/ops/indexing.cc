@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "graph/coordinate.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -143,7 +144,8 @@ constexpr OpDef kIndexingOps[] = {
      .attrs = kIotaAttrs,
      .infer = InferIota,
      .index = IndexIota,
-     .witness = "C++ std::iota"},
+     .witness = "C++ std::iota",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "gather_elements",
      .doc =
          "Element o is the input's at o, but for its coordinate along `axis`, which input 1 has at "

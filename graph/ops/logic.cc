@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -68,7 +69,8 @@ constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody
           .scalar = body,
           .onnx = {onnx},
           .test = {-2, 2},
-          .witness = witness};
+          .witness = witness,
+          .gradient = {.none = gradient::kGivesTruths}};
 }
 
 bool IsBool(DType type) { return type == DType::kBool; }
@@ -84,7 +86,8 @@ constexpr OpDef Bits(const char* name, const char* doc, Ex (*body)(ScalarBody&),
           .scalar = body,
           .onnx = {of_bools, of_bits},
           .test = {-2, 2},
-          .witness = witness};
+          .witness = witness,
+          .gradient = {.none = gradient::kGivesIntegers}};
 }
 
 constexpr OpDef Shift(const char* name, const char* doc, Ex (*body)(ScalarBody&)) {
@@ -97,7 +100,8 @@ constexpr OpDef Shift(const char* name, const char* doc, Ex (*body)(ScalarBody&)
           .scalar = body,
           .onnx_converted = "BitShift",
           .test = {-2, 2},
-          .witness = "onnx node tests: bitshift"};
+          .witness = "onnx node tests: bitshift",
+          .gradient = {.none = gradient::kGivesIntegers}};
 }
 
 constexpr OpDef kLogicOps[] = {
@@ -128,7 +132,8 @@ constexpr OpDef kLogicOps[] = {
      .infer = InferBits,
      .scalar = Unary<ScalarOp::kNot>,
      .onnx = {{"Not", 6, IsBool}, {"BitwiseNot", 18}},
-     .witness = "onnx node tests: not, bitwise_not"},
+     .witness = "onnx node tests: not, bitwise_not",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "where",
      .doc = "b where a is true, else c; the bits of the chosen one.",
      .kind = OpKind::kScalar,
@@ -144,7 +149,8 @@ constexpr OpDef kLogicOps[] = {
      .infer = InferFloatToBool,
      .scalar = Unary<ScalarOp::kIsNan>,
      .onnx = {{"IsNaN", 9}},
-     .witness = "onnx node tests: isnan"},
+     .witness = "onnx node tests: isnan",
+     .gradient = {.none = gradient::kGivesTruths}},
     {.name = "is_inf",
      .doc = "Whether x is infinite.",
      .kind = OpKind::kScalar,
@@ -152,7 +158,8 @@ constexpr OpDef kLogicOps[] = {
      .infer = InferFloatToBool,
      .scalar = IsInf,
      .onnx = {{"IsInf", 10}},
-     .witness = "onnx node tests: isinf"},
+     .witness = "onnx node tests: isinf",
+     .gradient = {.none = gradient::kGivesTruths}},
     {.name = "cast",
      .doc = "x in another type. Float to integer truncates and saturates, NaN "
             "gives 0; integers wrap; to bool is x != 0.",
@@ -162,7 +169,15 @@ constexpr OpDef kLogicOps[] = {
      .scalar = CastBody,
      .onnx_converted = "Cast CastLike",
      .test = {-9, 9},
-     .witness = "onnx node tests: cast"},
+     .witness = "onnx node tests: cast",
+     .gradient = {.note = "between floats; of all other types 0"}},
+    {.name = "stop_gradient",
+     .doc = "x; no gradient goes through it.",
+     .kind = OpKind::kScalar,
+     .infer = InferElementwise,
+     .scalar = Identity,
+     .witness = "identity",
+     .gradient = {.rule = gradient::Nothing, .note = "0"}},
     {.name = "identity",
      .doc = "x.",
      .kind = OpKind::kScalar,

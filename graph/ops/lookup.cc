@@ -3,6 +3,7 @@
 // 8-bit tensors.
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -61,7 +62,8 @@ constexpr OpDef kLookupOps[] = {
      .reference = ReferenceLookup,
      .test = {0, 100},
      .witness = "tests/fusion: tabulated chains against the chains",
-     .linear = true},
+     .linear = true,
+     .gradient = {.none = gradient::kGivesIntegers}},
 };
 
 }  // namespace

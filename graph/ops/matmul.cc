@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/ops/by_kernels.h"
@@ -203,7 +204,8 @@ constexpr OpDef kMatmulOps[] = {
      .reference = ReferenceMatmul,
      .onnx = {{"MatMul"}},
      .test = {-2, 2},
-     .witness = "onnx node tests: matmul"},
+     .witness = "onnx node tests: matmul",
+     .gradient = {.rule = gradient::Matmul}},
     {.name = "matmul_integer",
      .doc = "matmul of bytes less their zero points, inputs 2 and 3: one for "
             "each row of a, each column of b, or fewer; sums of 32 bits that wrap.",
@@ -214,7 +216,8 @@ constexpr OpDef kMatmulOps[] = {
      .by_kernels = MatmulIntegerByKernels,
      .reference = ReferenceMatmulInteger,
      .onnx = {{"MatMulInteger", 10}},
-     .witness = "onnx node tests: matmulinteger, qlinearmatmul"},
+     .witness = "onnx node tests: matmulinteger, qlinearmatmul",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "gemm",
      .doc = "alpha * a * b + beta * c for matrices a and b; c is optional and broadcasts.",
      .kind = OpKind::kComposite,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 #include "graph/tensors.h"
@@ -417,7 +418,8 @@ constexpr OpDef kMovementOps[] = {
      .infer = InferSplit,
      .index = IndexSplit,
      .onnx_converted = "Split",
-     .witness = "onnx node tests: split"},
+     .witness = "onnx node tests: split",
+     .gradient = {.rule = gradient::Split}},
     {.name = "gather",
      .doc = "Elements of input 0 whose coordinate along `axis` input 1 gives; "
             "negative ones count from the end; clamped.",

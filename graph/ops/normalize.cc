@@ -2,6 +2,7 @@
 // Composites: what they mean is their decomposition into other ops. 16-bit floats are widened first
 // and narrowed last, so that the whole rounds once.
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/ops/nodes.h"
@@ -215,7 +216,8 @@ constexpr OpDef kNormalizeOps[] = {
      .infer = InferSoftmax,
      .decompose = Softmax,
      .onnx = {{"Softmax", 13}},
-     .witness = "onnx node tests: softmax"},
+     .witness = "onnx node tests: softmax",
+     .gradient = {.rule = gradient::Softmax}},
     {.name = "log_softmax",
      .doc = "x - max - log(sum(exp(x - max))) over an axis.",
      .kind = OpKind::kComposite,
@@ -223,7 +225,8 @@ constexpr OpDef kNormalizeOps[] = {
      .infer = InferSoftmax,
      .decompose = LogSoftmax,
      .onnx = {{"LogSoftmax", 13}},
-     .witness = "onnx node tests: logsoftmax"},
+     .witness = "onnx node tests: logsoftmax",
+     .gradient = {.rule = gradient::LogSoftmax}},
     {.name = "layer_norm",
      .doc = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the last axes.",
      .kind = OpKind::kComposite,
@@ -277,7 +280,8 @@ constexpr OpDef kNormalizeOps[] = {
      .infer = InferGlobalPool,
      .decompose = GlobalMax,
      .onnx = {{"GlobalMaxPool"}},
-     .witness = "onnx node tests: globalmaxpool"},
+     .witness = "onnx node tests: globalmaxpool",
+     .gradient = {.note = "a tie: equal parts"}},
 };
 
 }  // namespace

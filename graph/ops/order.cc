@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/window.h"
@@ -275,7 +276,8 @@ constexpr OpDef kOrderOps[] = {
      .reference = ReferenceTopK,
      .onnx_converted = "TopK",
      .witness = "onnx node tests: top_k",
-     .linear = true},
+     .linear = true,
+     .gradient = {.rule = gradient::TopK}},
     {.name = "cumulative",
      .doc = "Running sums, or products, along an axis; integers wrap.",
      .kind = OpKind::kLibrary,
@@ -285,7 +287,8 @@ constexpr OpDef kOrderOps[] = {
      .onnx_converted = "CumSum CumProd",
      .test = {-2, 2},
      .witness = "onnx node tests: cumsum, cumprod",
-     .linear = true},
+     .linear = true,
+     .gradient = {.rule = gradient::Cumulative}},
     {.name = "scatter_elements",
      .doc = "Input 0, with element i of input 2 written to its own coordinates, but for that along "
             "`axis`, which input 1 gives. Updates of one element follow each other.",
@@ -298,7 +301,9 @@ constexpr OpDef kOrderOps[] = {
      .onnx_converted = "ScatterElements Scatter",
      .test = {0, 2},
      .witness = "onnx node tests: scatter_elements",
-     .linear = true},
+     .linear = true,
+     .gradient = {.rule = gradient::ScatterElements,
+                  .note = "replaced: the last update; largest, smallest: equal parts"}},
     {.name = "scatter_nd",
      .doc = "Input 0, with slices of input 2 written where the rows of input 1 say. Updates of one "
             "place follow each other.",
@@ -311,7 +316,8 @@ constexpr OpDef kOrderOps[] = {
      .onnx_converted = "ScatterND",
      .test = {0, 2},
      .witness = "onnx node tests: scatternd",
-     .linear = true},
+     .linear = true,
+     .gradient = {.rule = gradient::ScatterNd, .note = "as of scatter_elements"}},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/by_kernels.h"
 #include "graph/ops/ops.h"
@@ -106,7 +107,8 @@ constexpr OpDef kPoolOps[] = {
      .by_kernels = MaxPoolByKernels,
      .reference = ReferenceMaxPool,
      .onnx = {{"MaxPool"}},
-     .witness = "onnx node tests: maxpool"},
+     .witness = "onnx node tests: maxpool",
+     .gradient = {.rule = gradient::MaxPool, .note = "a tie: the first of the window"}},
     {.name = "average_pool",
      .doc = "The mean over a window.",
      .kind = OpKind::kLibrary,
@@ -115,7 +117,8 @@ constexpr OpDef kPoolOps[] = {
      .by_kernels = AveragePoolByKernels,
      .reference = ReferenceAveragePool,
      .onnx = {{"AveragePool"}},
-     .witness = "onnx node tests: averagepool"},
+     .witness = "onnx node tests: averagepool",
+     .gradient = {.rule = gradient::AveragePool}},
 };
 
 }  // namespace

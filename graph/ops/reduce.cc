@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over the axes of attribute `axes`; all of them if it is empty.
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/ops.h"
 
@@ -55,7 +56,8 @@ constexpr AttrSpec kAttrs[] = {
     {"keepdims", AttrKind::kInt, false, 1, nullptr, "1: reduced axes stay, with extent 1"}};
 
 constexpr OpDef Reduce(const char* name, const char* doc, const ReduceRule& rule,
-                       absl::Status (*infer)(InferContext&), OnnxForm onnx, const char* witness) {
+                       absl::Status (*infer)(InferContext&), OnnxForm onnx, const char* witness,
+                       GradientSlot gradient = {}) {
   return {.name = name,
           .doc = doc,
           .kind = OpKind::kReduce,
@@ -64,7 +66,8 @@ constexpr OpDef Reduce(const char* name, const char* doc, const ReduceRule& rule
           .reduce = &rule,
           .onnx = {onnx},
           .test = {-2, 2},
-          .witness = witness};
+          .witness = witness,
+          .gradient = gradient};
 }
 
 constexpr OpDef kReduceOps[] = {
@@ -74,16 +77,19 @@ constexpr OpDef kReduceOps[] = {
            InferNumbers, {"ReduceMean"}, "onnx node tests: reduce_mean"),
     Reduce("reduce_max",
            "The largest, or NaN if there is one; the least value of the type of nothing.", kMaxRule,
-           InferNumbers, {"ReduceMax"}, "onnx node tests: reduce_max"),
+           InferNumbers, {"ReduceMax"}, "onnx node tests: reduce_max",
+           {.note = "a tie: equal parts"}),
     Reduce("reduce_min",
            "The smallest, or NaN if there is one; the greatest value of the type of nothing.",
-           kMinRule, InferNumbers, {"ReduceMin"}, "onnx node tests: reduce_min"),
+           kMinRule, InferNumbers, {"ReduceMin"}, "onnx node tests: reduce_min",
+           {.note = "a tie: equal parts"}),
     Reduce("reduce_prod", "The product; 1 of nothing.", kProdRule, InferNumbers, {"ReduceProd"},
            "onnx node tests: reduce_prod"),
     Reduce("reduce_l1", "The sum of absolute values.", kL1Rule, InferNumbers, {"ReduceL1"},
-           "onnx node tests: reduce_l1"),
+           "onnx node tests: reduce_l1", {.note = "0 at 0"}),
     Reduce("reduce_l2", "The square root of the sum of squares.", kL2Rule, InferFloats,
-           {"ReduceL2"}, "onnx node tests: reduce_l2"),
+           {"ReduceL2"}, "onnx node tests: reduce_l2",
+           {.rule = gradient::L2, .note = "0 where all are 0"}),
     Reduce("reduce_sum_square", "The sum of squares.", kSumSquareRule, InferNumbers,
            {"ReduceSumSquare"}, "onnx node tests: reduce_sum_square"),
 };

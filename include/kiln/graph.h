@@ -83,6 +83,8 @@ class KILN_API GraphBuilder {
   const Value& value(ValueId id) const;
   const Graph& graph() const { return *graph_; }
   absl::StatusOr<Graph> Finish() &&;
+  // What has been made is right only where the guards that stand hold (Graph::premises).
+  void HoldToGuards();
 
  private:
   std::unique_ptr<Graph> own_;

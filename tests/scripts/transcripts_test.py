@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that README.md shows print what is shown, but for what is measured, those of docs/cli.md but for all numbers; README.md's
-picture is the graph and the kernel that are printed, and docs/ops.md is what `kiln ops` makes. Usage: transcripts_test.py KILN"""
+picture is the graph and the kernel that are printed, and docs/ops.md and docs/gradients.md are what `kiln ops` makes. Usage: transcripts_test.py KILN"""
 import difflib
 import itertools
 import os
@@ -108,6 +108,9 @@ def operators(environment, folder):
     for command, shown, lines in zip(commands, tables, printed, strict=True):
         unified = difflib.unified_diff(shown.splitlines(), lines, "page", "printed", lineterm="")
         yield f"docs/ops.md: {command}", "\n".join(unified)
+    shown = re.findall(r"^```\n(.*?)^```$", (ROOT / "docs" / "gradients.md").read_text(), re.M | re.S)[0].splitlines()
+    lines = [line.rstrip() for line in printed_by("kiln ops --gradients", environment, folder)]
+    yield "docs/gradients.md", "\n".join(difflib.unified_diff(shown, lines, "page", "printed", lineterm=""))
     ours, onnx = (lines[1:] for lines in printed)
     counts = (f"{len(ours)} operators; {len(onnx)} ONNX operators, "
               f"of which {sum(line.endswith(' composed') for line in onnx)} are")
