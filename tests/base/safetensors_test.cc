@@ -3,8 +3,11 @@
 // where it is there (scripts/fetch_python), against the package of PyPI in both directions.
 #include "base/safetensors.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -256,6 +259,57 @@ TEST(Safetensors, AFailedWriteLeavesTheFile) {
   ExpectEqual(read.tensors, old);
   EXPECT_EQ(ReadSafetensors(RealFileSystem(), path + ".none").status().code(),
             absl::StatusCode::kNotFound);
+}
+
+// Writes files of step 1, 2, ... and tells when each is there, until it is killed.
+[[noreturn]] void WriteForEver(const std::string& path, int told) {
+  for (int64_t step = 1;; ++step) {
+    Tensor tensor = Tensor::Allocate(DType::kI64, {1 << 14});
+    std::fill_n(static_cast<int64_t*>(tensor.data()), tensor.num_elements(), step);
+    if (!WriteSafetensors(RealFileSystem(), path, {{"x", tensor}}).ok()) _exit(1);
+    if (write(told, &step, sizeof(step)) != sizeof(step)) _exit(1);
+  }
+}
+
+// KILN_KILLED_CHECKPOINTS writers are killed at random moments.
+TEST(Safetensors, AKilledWriterLeavesTheLastFileOrTheNext) {
+  const char* const asked = std::getenv("KILN_KILLED_CHECKPOINTS");
+  const int kills = asked == nullptr ? 25 : std::atoi(asked);
+  const std::string path = Folder() + "/m.safetensors";
+  std::mt19937 random(1);
+  int with_file = 0;
+  for (int i = 0; i < kills; ++i) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t writer = fork();
+    ASSERT_GE(writer, 0);
+    if (writer == 0) WriteForEver(path, ends[1]);
+    close(ends[1]);
+    // Some steps, and then some part of the next one.
+    int64_t last = 0, step = 0;
+    for (unsigned wanted = random() % 3;
+         wanted-- > 0 && read(ends[0], &step, sizeof(step)) == sizeof(step);)
+      last = step;
+    usleep(random() % 20'000);
+    kill(writer, SIGKILL);
+    while (read(ends[0], &step, sizeof(step)) == sizeof(step)) last = step;
+    int status = 0;
+    ASSERT_EQ(waitpid(writer, &status, 0), writer);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    close(ends[0]);
+
+    const absl::StatusOr<Safetensors> read = ReadSafetensors(RealFileSystem(), path);
+    if (!read.ok()) {
+      ASSERT_TRUE(absl::IsNotFound(read.status()) && last == 0 && with_file == 0) << read.status();
+      continue;
+    }
+    ++with_file;
+    const auto* const x = static_cast<const int64_t*>(read->tensors.at("x").data());
+    if (last == 0) continue;  // of an earlier writer, or this one's first
+    EXPECT_TRUE(x[0] == last || x[0] == last + 1) << x[0] << " after " << last;
+    EXPECT_TRUE(std::all_of(x, x + (1 << 14), [&](int64_t value) { return value == x[0]; }));
+  }
+  EXPECT_GT(with_file, 0);
 }
 
 TEST(Safetensors, AgreesWithThePackage) {
