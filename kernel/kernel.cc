@@ -193,6 +193,8 @@ bool WellTyped(const ExprNode& node, DType a, DType b, DType c) {
     case ScalarOp::kPow:
     case ScalarOp::kFmod:
       return IsFloat(type) && a == type && b == type;
+    case ScalarOp::kPhilox:
+      return type == DType::kU64 && a == type && b == type;
     default:  // rounding, square root, functions of one operand
       return IsFloat(type) && a == type;
   }

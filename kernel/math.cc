@@ -15,7 +15,8 @@ namespace {
 using math_internal::Operands;
 
 std::optional<Ex> Expand(ScalarOp op, Ex x, Ex y, Operands operands = Operands::kAll) {
-  if (!IsFloat(x.type())) return std::nullopt;
+  if (op == ScalarOp::kPhilox && x.type() == DType::kU64) return math_internal::Philox(x, y);
+  if (op == ScalarOp::kPhilox || !IsFloat(x.type())) return std::nullopt;
   if (x.type() == DType::kF32) {
     if (const std::optional<Ex> fast = math_internal::ExpandFast(op, x, operands)) return fast;
   }
@@ -70,13 +71,14 @@ absl::StatusOr<ScalarExpr> Expanded(const ScalarExpr& expr, const Kernel* kernel
 }  // namespace
 
 bool HasExpansion(ScalarOp op, DType type) {
-  if (!Info(op).function || (type != DType::kF32 && type != DType::kF64)) return false;
+  if (!Info(op).function) return false;
   ScalarExpr expr;
   return Expand(op, Param(expr, type, 0), Param(expr, type, 1)).has_value();
 }
 
 int64_t ExpandedSize(ScalarOp op, DType type) {
-  if (!Info(op).function || (type != DType::kF32 && type != DType::kF64)) return 1;
+  if (!Info(op).function) return 1;
+  if (op == ScalarOp::kPhilox) type = DType::kU64;
   ScalarExpr expr;
   const Ex x = Param(expr, type, 0), y = Param(expr, type, 1);
   if (!Expand(op, x, y)) return 1;

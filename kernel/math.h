@@ -31,7 +31,7 @@ absl::StatusOr<Kernel> ExpandMath(const Kernel& kernel);
 bool HasExpansion(ScalarOp op, DType type);
 
 // Operations of the expansion of `op` for `type`, those on 8 bytes counted twice; 1 where it has
-// none.
+// none. Of philox always those for u64.
 int64_t ExpandedSize(ScalarOp op, DType type);
 
 }  // namespace kiln

@@ -32,6 +32,9 @@ Ex PowSpecials(Ex x, Ex y, Ex magnitude);
 // C's fmod of f32 or f64 operands, exact.
 Ex Fmod(Ex x, Ex y);
 
+// Philox2x32-10 of u64 operands (ScalarOp::kPhilox).
+Ex Philox(Ex counter, Ex key);
+
 // What the files of expansions write with.
 inline Ex Fma(Ex a, Ex b, Ex c) { return Apply(ScalarOp::kFma, a, b, c); }
 inline Ex Abs(Ex a) { return Apply(ScalarOp::kAbs, a); }

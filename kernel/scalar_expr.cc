@@ -56,6 +56,7 @@ constexpr ScalarOpInfo kOps[kNumScalarOps] = {
     {"atanh", 1, false, true},    {"exp2", 1, false, true},    {"expm1", 1, false, true},
     {"log2", 1, false, true},     {"log1p", 1, false, true},   {"softplus", 1, false, true},
     {"erfc", 1, false, true},     {"cbrt", 1, false, true},    {"fmod", 2, false, true},
+    {"philox", 2, false, true},
 };
 
 // One bit pattern per value, so that equal constants are equal nodes and equal text.

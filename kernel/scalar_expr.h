@@ -30,7 +30,9 @@
 //            false guard may lie outside their operand and must not be performed.
 //
 // Function nodes (kExp ... ) mean their expansions, see kernel/math.h. kFmod is C's fmod, exact for
-// all operands; kMod is for integers.
+// all operands; kMod is for integers. kPhilox(counter, key) is Random123's Philox2x32-10 of u64: 64
+// bits that look random, those of counter + 1 unrelated to them; both words of the counter, and of
+// the result, lie low word first, and the key is the low word of the second operand.
 #ifndef KILN_KERNEL_SCALAR_EXPR_H_
 #define KILN_KERNEL_SCALAR_EXPR_H_
 
@@ -111,8 +113,9 @@ enum class ScalarOp : uint8_t {
   kErfc,
   kCbrt,
   kFmod,
+  kPhilox,
 };
-inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kFmod) + 1;
+inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kPhilox) + 1;
 
 // Facts about an op: its name in text ("add", "fma", "select"), and how many operands it takes.
 struct ScalarOpInfo {

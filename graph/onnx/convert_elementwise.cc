@@ -102,56 +102,6 @@ absl::Status Shrink(NodeView& n) {
   return n.Emit("cast", {n.Op("where", {low, left, right})}, {{"to", stored}});
 }
 
-// Numbers in [0, 1) that look random, one for each element of `shape`: a hash (PCG's) of the
-// element's number and the seed, the same in every run.
-ValueId Noise(NodeView& n, const Shape& shape, int64_t seed) {
-  const auto number = [&](double value) { return n.Scalar(DType::kU32, value); };
-  const auto op = [&](const char* name, ValueId a, ValueId b) { return n.Op(name, {a, b}); };
-  const ValueId flat = Coordinates(n, Product(shape), 0, 1);
-  const ValueId start = number(static_cast<double>(static_cast<uint32_t>(seed) ^ 2891336453U));
-  const ValueId state = op("add", op("mul", Cast(n, flat, DType::kU32), number(747796405)), start);
-  const ValueId rotation = op("add", op("shift_right", state, number(28)), number(4));
-  const ValueId word =
-      op("mul", op("xor", op("shift_right", state, rotation), state), number(277803737));
-  const ValueId bits = op("xor", op("shift_right", word, number(22)), word);
-  const ValueId high = Cast(n, op("shift_right", bits, number(8)), DType::kF32);
-  return Reshape(n, op("mul", high, n.Scalar(DType::kF32, 0x1p-24)), shape);
-}
-
-absl::Status TrainingDropout(NodeView& n, double ratio) {
-  if (!(ratio >= 0 && ratio < 1))
-    return absl::InvalidArgumentError(absl::StrCat("ratio is ", ratio, ", expected 0 to below 1"));
-  const DType type = n.value(0).type;
-  const ValueId noise = Noise(n, ShapeOf(n, n.in(0)), n.Int("seed", 0));
-  const ValueId kept = n.Op("greater_equal", {noise, n.Scalar(DType::kF32, ratio)});
-  if (n.wants(1)) KILN_RETURN_IF_ERROR(n.Give(1, n.Op("identity", {kept})));
-  const ValueId scaled = n.Op("mul", {n.in(0), n.Scalar(type, 1 / (1 - ratio))});
-  return n.Emit("where", {kept, scaled, n.Scalar(type, 0)});
-}
-
-// At inference the data pass unchanged and the mask is all true.
-absl::Status Dropout(NodeView& n) {
-  KILN_RETURN_IF_ERROR(n.Need(1, 3));
-  n.Ignore("seed");
-  double ratio = n.Float("ratio", 0.5);
-  bool training = n.opset() < 7 && n.Int("is_test", 0) == 0;
-  if (n.has(2)) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<double> mode, n.ConstFloats(2, "training_mode"));
-    training = mode.size() == 1 && mode[0] != 0;
-  }
-  if (training && n.has(1)) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<double> given, n.ConstFloats(1, "ratio"));
-    if (given.size() != 1) return absl::InvalidArgumentError("ratio must have one element");
-    ratio = given[0];
-  }
-  if (training && ratio != 0) return TrainingDropout(n, ratio);
-  if (n.wants(1)) {
-    const ValueId mask = n.Op("expand", {n.Scalar(DType::kBool, 1), n.Op("shape", {n.in(0)})});
-    KILN_RETURN_IF_ERROR(n.Give(1, mask));
-  }
-  return n.Emit("identity", {n.in(0)});
-}
-
 constexpr Converter kElementwiseRows[] = {
     {"Add", 6, OldBinary, "add"},
     {"And", 6, OldBinary, "and"},
@@ -160,7 +110,6 @@ constexpr Converter kElementwiseRows[] = {
     {"CastLike", 15, CastLike},
     {"Clip", 6, ClipByAttributes},
     {"Div", 6, OldBinary, "div"},
-    {"Dropout", 6, Dropout},
     {"Equal", 6, OldBinary, "equal"},
     {"Greater", 6, OldBinary, "greater"},
     {"Less", 6, OldBinary, "less"},

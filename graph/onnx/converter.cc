@@ -39,8 +39,8 @@ std::vector<Converter> Sorted() {
   for (const auto rows :
        {ElementwiseConverters(), ReduceConverters(), ShapeConverters(), NeuralConverters(),
         SelectConverters(), SampleConverters(), TensorConverters(), AttentionConverters(),
-        QuantizedConverters(), RecurrentConverters(), DynamicConverters(), SignalConverters(),
-        ContribConverters()}) {
+        QuantizedConverters(), RandomConverters(), RecurrentConverters(), DynamicConverters(),
+        SignalConverters(), TrainingConverters(), ContribConverters()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   const std::vector<Converter> made = OfRecords(all);

@@ -52,10 +52,12 @@ std::span<const Converter> SampleConverters();
 std::span<const Converter> TensorConverters();
 std::span<const Converter> AttentionConverters();
 std::span<const Converter> QuantizedConverters();
+std::span<const Converter> RandomConverters();
 std::span<const Converter> RecurrentConverters();
 std::span<const Converter> DynamicConverters();  // and what import alone knows: If, sequences, ...
 std::span<const Converter> SignalConverters();
-std::span<const Converter> ContribConverters();  // "com.microsoft.Name"
+std::span<const Converter> TrainingConverters();  // "ai.onnx.preview.training.Name"
+std::span<const Converter> ContribConverters();   // "com.microsoft.Name"
 
 // The row for an operator of ONNX's own domain at this version; null if there is none.
 const Converter* FindConverter(absl::string_view op, int64_t opset);

@@ -382,7 +382,8 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
       return Expand(scope, node, *function, slots, outputs);
     if (domain.empty() && opset < 1)
       return absl::UnimplementedError("the model does not say which operator set it uses");
-    const bool standard = domain.empty() || domain == "com.microsoft";
+    const bool standard =
+        domain.empty() || domain == "com.microsoft" || domain == "ai.onnx.preview.training";
     const Converter* converter =
         standard ? FindConverter(OperatorOf(node),
                                  std::max<int64_t>(domain.empty() ? opset : 0, kOldestOpset))

@@ -112,6 +112,20 @@ const Value& NodeView::value(ValueId id) const {
 
 int NodeView::num_outputs() const { return proto_.output_size(); }
 
+int64_t NodeView::RandomStream() const {
+  uint64_t stream = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : proto_.output_size() > 0 ? proto_.output(0) : proto_.name())
+    stream = (stream ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  const auto has_stream = [&](const Node& node) {
+    const auto found = node.attrs.find("stream");
+    const auto* const other =
+        found == node.attrs.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    return other != nullptr && *other == static_cast<int64_t>(stream);
+  };
+  while (std::any_of(graph_.nodes().begin(), graph_.nodes().end(), has_stream)) ++stream;
+  return static_cast<int64_t>(stream);
+}
+
 bool NodeView::wants(int k) const { return k < proto_.output_size() && !proto_.output(k).empty(); }
 
 absl::Status NodeView::Need(int least, int most) const {

@@ -65,6 +65,10 @@ class NodeView {
   int num_outputs() const;
   bool wants(int k) const;
 
+  // What tells the node from other nodes that draw random numbers: by its first output's name, and
+  // by those of its graph that have the same (nodes of a function that is called twice).
+  int64_t RandomStream() const;
+
   // Attributes.
   bool HasAttr(absl::string_view name) const { return Find(name) != nullptr; }
   int64_t Int(absl::string_view name, int64_t otherwise);
@@ -118,6 +122,8 @@ class NodeView {
   // a / b for a number b >= 1, without a remainder, which a guard excludes; nothing if there is
   // one.
   std::optional<Dim> Divided(const Dim& a, int64_t b);
+  // For code that writes nodes with a builder; after a failure it does nothing.
+  GraphBuilder& builder() { return builder_; }
   ValueId Scalar(DType type, double value) { return builder_.Scalar(type, value); }
   ValueId Ints64(const std::vector<int64_t>& values) { return builder_.Ints(values); }
   ValueId Constant(Tensor tensor);

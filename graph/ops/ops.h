@@ -26,6 +26,7 @@ std::span<const OpDef> MovementOps();
 std::span<const OpDef> NormalizeOps();
 std::span<const OpDef> OrderOps();
 std::span<const OpDef> PoolOps();
+std::span<const OpDef> RandomOps();
 std::span<const OpDef> ReduceOps();
 std::span<const OpDef> SliceOps();
 std::span<const OpDef> ViewOps();

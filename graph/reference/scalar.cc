@@ -149,6 +149,17 @@ int64_t Shift(DType type, int64_t a, int64_t by, bool left) {
   return outside ? (a < 0 ? -1 : 0) : a >> by;
 }
 
+// Philox2x32-10 as its paper has it: words and keys of 32 bits.
+int64_t Philox(uint64_t counter, uint32_t key) {
+  auto low = static_cast<uint32_t>(counter), high = static_cast<uint32_t>(counter >> 32);
+  for (int round = 0; round < 10; ++round, key += 0x9E3779B9U) {
+    const uint64_t product = uint64_t{0xD256D193U} * low;
+    low = static_cast<uint32_t>(product >> 32) ^ key ^ high;
+    high = static_cast<uint32_t>(product);
+  }
+  return static_cast<int64_t>(low | uint64_t{high} << 32);
+}
+
 int64_t IntOp(ScalarOp op, DType type, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a);
   const auto y = static_cast<uint64_t>(b);
@@ -185,6 +196,8 @@ int64_t IntOp(ScalarOp op, DType type, int64_t a, int64_t b) {
       return Shift(type, a, b, true);
     case ScalarOp::kShr:
       return Shift(type, a, b, false);
+    case ScalarOp::kPhilox:
+      return Philox(x, static_cast<uint32_t>(y));
     default:
       return a;  // floor, ceil, round, trunc of a whole number
   }

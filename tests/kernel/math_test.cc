@@ -321,13 +321,39 @@ TEST(Math, SaysWhatItCannotExpand) {
 TEST(Math, EveryFloatFunctionHasAnExpansionIntoPrimitives) {
   for (int i = 0; i < kNumScalarOps; ++i) {
     const auto op = static_cast<ScalarOp>(i);
-    if (!Info(op).function) continue;
+    if (!Info(op).function || op == ScalarOp::kPhilox) continue;
     for (const DType type : {DType::kF32, DType::kF64}) {
       ASSERT_TRUE(HasExpansion(op, type)) << Info(op).name;
       const ScalarExpr expr = Expanded(op, type);
       for (const ExprNode& node : expr.nodes()) EXPECT_FALSE(Info(node.op).function);
     }
   }
+}
+
+// Philox2x32-10 by the known answers of Random123 (kat_vectors).
+TEST(Math, PhiloxGivesTheKnownAnswers) {
+  struct Answer {
+    uint64_t counter, key, bits;
+  };
+  constexpr Answer kAnswers[] = {{0, 0, 0x6cd10df2ff1dae59},
+                                 {~uint64_t{0}, 0xffffffff, 0xab4fd7ad2c3f628b},
+                                 {0x85a308d3243f6a88, 0x13198a2e, 0xf62a4c12dd7ce038},
+                                 // Only the low word of the second operand is the key.
+                                 {0x85a308d3243f6a88, 0xffffffff13198a2e, 0xf62a4c12dd7ce038}};
+  ScalarExpr expr;
+  const Ex counter = Param(expr, DType::kU64, 0);
+  expr.set_root(Apply(ScalarOp::kPhilox, counter, Param(expr, DType::kU64, 1)).id);
+  const absl::StatusOr<ScalarExpr> expanded = ExpandMath(expr);
+  ASSERT_TRUE(expanded.ok()) << expanded.status();
+  std::vector<uint64_t> scratch;
+  for (const Answer& answer : kAnswers) {
+    const auto leaf = [&](ExprId id, const uint64_t*) {
+      return expanded->node(id).ref == 0 ? answer.counter : answer.key;
+    };
+    EXPECT_EQ(EvalScalar(*expanded, leaf, scratch), answer.bits);
+  }
+  EXPECT_FALSE(HasExpansion(ScalarOp::kPhilox, DType::kF32));
+  EXPECT_GT(ExpandedSize(ScalarOp::kPhilox, DType::kU64), 100);
 }
 
 TEST(MathTest, UlpErrorCanFail) {

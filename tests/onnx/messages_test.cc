@@ -18,7 +18,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-const std::string kContrib = "com.microsoft";
+const std::string kContrib = "com.microsoft", kTraining = "ai.onnx.preview.training";
 
 // The node has the inputs x0, x1, ... of these shapes, f32 unless `types` says otherwise; an empty
 // name in `inputs` is an input left out, and names in `constants` are initializers.
@@ -367,10 +367,66 @@ std::vector<Row> RemainingRows() {
   };
 }
 
+std::vector<Row> TrainingRows() {
+  const std::vector<std::string> ports = {X({}), Y({}, kInt64)};
+  const Names mode = {TextAttribute("mode", "standard"), FloatAttribute("alpha", 0.5F)};
+  return {
+      {"random",
+       6,
+       Node("RandomUniform", {}, {IntsAttribute("shape", {-1})}),
+       {},
+       {},
+       false,
+       "an extent is -1"},
+      {"random",
+       15,
+       Node("Multinomial", {"x"}, {IntAttribute("dtype", kFloat)}),
+       {X({2, 3})},
+       {},
+       false,
+       "to is f32; it must be i32 or i64"},
+      {"training",
+       13,
+       Node("Adam", {"x", "w", "x", "x", "x", "x", "x"}, {}, kTraining),
+       ports,
+       {},
+       false,
+       "has 7 inputs, expected R, T and 4 for each parameter"},
+      {"training",
+       13,
+       Node("Adagrad", {"x", "w", "x", "x", "x"}, {FloatAttribute("epsilon", -1)}, kTraining),
+       ports,
+       {},
+       false,
+       "optimizer: epsilon is -1, expected 0 to below infinity"},
+      {"training",
+       13,
+       Node("Momentum", {"x", "w", "x", "x", "x"}, {TextAttribute("mode", "?")}, kTraining),
+       ports,
+       {},
+       false,
+       "mode is \"?\", expected standard or nesterov"},
+      {"training",
+       13,
+       Node("Momentum", {"x", "w", "x", "x", "x"}, {mode[0]}, kTraining),
+       ports,
+       {},
+       true,
+       "alpha is 0: there is no momentum to keep"},
+      {"training",
+       13,
+       Node("Momentum", {"x", "w", "x", "w", "x"}, mode, kTraining),
+       ports,
+       {},
+       false,
+       "an operand is i64, its parameter f32"},
+  };
+}
+
 std::vector<Row> Rows() {
   std::vector<Row> rows;
   for (std::vector<Row> (*part)() :
-       {NeuralRows, ShapeRows, SelectRows, SampleRows, RemainingRows}) {
+       {NeuralRows, ShapeRows, SelectRows, SampleRows, RemainingRows, TrainingRows}) {
     for (Row& row : part()) rows.push_back(std::move(row));
   }
   return rows;
@@ -380,7 +436,9 @@ TEST(Messages, OfConvertersNameTheNodeAndBothValues) {
   for (const Row& row : Rows()) {
     SCOPED_TRACE(row.message);
     const std::string graph = OnnxGraph({row.node}, row.ports, {OnnxValue("y")}, row.constants);
-    const std::string opsets = BytesField(8, BytesField(1, kContrib) + NumberField(2, 1));
+    std::string opsets;
+    for (const std::string& domain : {kContrib, kTraining})
+      absl::StrAppend(&opsets, BytesField(8, BytesField(1, domain) + NumberField(2, 1)));
     const absl::Status status =
         ImportOnnxBytes(absl::StrCat(OnnxModel(row.opset, graph), opsets)).status();
     EXPECT_EQ(status.code(), row.unsupported ? absl::StatusCode::kUnimplemented

@@ -37,6 +37,11 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "split") return {{{2, 4}}, {{"axis", int64_t{1}}, {"split", L{1, 3}}}};
   if (op == "gather") return {{{4, 3}, {2, 2}}, {{"axis", int64_t{0}}}, {DType::kF32, DType::kI64}};
   const std::vector<DType> indexed = {DType::kF32, DType::kI64};
+  const std::vector<DType> step = {DType::kF32, DType::kI64};
+  if (op == "random_bits") return {{{2, 3}, {3}}, {}, {DType::kU64, DType::kU64}};
+  if (op == "random_uniform" || op == "random_normal") return {{}, {{"shape", L{2, 3}}}};
+  if (op == "bernoulli" || op == "dropout") return {{{2, 3}, {}}, {}, step};
+  if (op == "multinomial") return {{{2, 3}, {}}, {{"to", DType::kI32}}, step};
   if (op == "iota") return {{}, {{"shape", L{2, 3}}, {"axis", int64_t{1}}}};
   if (op == "gather_elements") return {{{4, 3}, {2, 3}}, {{"axis", int64_t{0}}}, indexed};
   if (op == "take") return {{{4, 3, 2}, {5}, {5}}, {}, {DType::kF32, DType::kI64, DType::kI64}};
