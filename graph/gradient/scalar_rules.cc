@@ -111,6 +111,7 @@ constexpr ScalarRule kRules[] = {
     // a = q * b + y for a whole number q
     Smooth(ScalarOp::kFmod, Same,
            [](S s) { return -s.g * Apply(ScalarOp::kRound, (s.a - s.y) / s.b); }),
+    None(ScalarOp::kPhilox),
 };
 static_assert(std::size(kRules) == kNumScalarOps);
 
