@@ -176,7 +176,7 @@ absl::StatusOr<std::vector<int32_t>> UseShared(const std::string& bytes, int32_t
   buffer.dimensions = 1;
   buffer.dim = &dim;
   void* argv[] = {nullptr, &extent, &buffer};
-  KILN_RETURN_IF_ERROR(kernel->Launch(argv, *queue));
+  KILN_RETURN_IF_ERROR(queue->Launch(*kernel, argv));
   std::vector<int32_t> values(32);
   KILN_RETURN_IF_ERROR(gpu->CopyOut(values.data(), memory->address(), 128, queue->stream()));
   KILN_RETURN_IF_ERROR(queue->Wait());
