@@ -136,6 +136,34 @@ TEST(Gradients, OfACustomOp) {
   KILN_EXPECT_OK(CheckGradients(graph, {Noise({5}, 3)}));
 }
 
+// round(x), whose gradient is that of x: a node until composites are expanded.
+TEST(Gradients, OfAComposedOp) {
+  CustomOp op;
+  op.domain = "test";
+  op.name = "StraightThrough";
+  op.compose = [](GraphBuilder& b, const CustomCall& call) -> absl::StatusOr<std::vector<ValueId>> {
+    return std::vector<ValueId>{b.Op("round", {call.inputs[0]})};
+  };
+  op.gradient = [](GraphBuilder&, const CustomCall&, const std::vector<ValueId>&,
+                   const std::vector<ValueId>& g) -> absl::StatusOr<std::vector<ValueId>> {
+    return g;
+  };
+  GraphBuilder b("through");
+  const ValueId x = b.Input("x", DType::kF64, {Dim::Symbol("n")});
+  Graph graph = b.graph();
+  const Attrs none;
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> made,
+                            AddCustomOp(graph, op, {{x}, none}, "through"));
+  GraphBuilder more(&graph);
+  graph.AddOutput(more.Op("reduce_sum", {more.Op("mul", {made[0], made[0]})}), "loss");
+  KILN_ASSERT_OK(more.status());
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph d, Gradients(graph, graph.outputs()[0].value, {x}));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got,
+                            Interpret(d, std::vector{F64({2}, {1.4, -2.7})}));
+  EXPECT_THAT(Values(got[0]), ElementsAre(10));
+  EXPECT_THAT(Values(got[1]), ElementsAre(2, -6));
+}
+
 // Gradients of gradients are gradients.
 TEST(Gradients, OfSecondOrder) {
   for (const OpDef* op : AllOps()) {
