@@ -10,7 +10,8 @@
 //   };
 //
 // One of two forms: `compose` writes the op with others, and is optimised with all around it; `run`
-// computes it on the host between kernels, for inputs that lie dense on the CPU.
+// computes it on the host between kernels, for inputs that lie dense on the CPU. Either may have a
+// `gradient` of its own; without one, `run` has none and `compose` that of what it writes.
 #ifndef KILN_GRAPH_CUSTOM_OP_H_
 #define KILN_GRAPH_CUSTOM_OP_H_
 
@@ -50,18 +51,19 @@ struct CustomOp {
   std::function<absl::Status(std::span<const Tensor> inputs, const Attrs& attrs,
                              std::span<Tensor> outputs)>
       run;
-  // With `run`, and optional: adds what gives the cotangents of the inputs from those of the
-  // outputs. An invalid id is a zero, on both sides. What it adds may be another custom op.
+  // Optional: adds what gives the cotangents of the inputs from those of the outputs. An invalid id
+  // is a zero, on both sides. What it adds may be another custom op.
   std::function<absl::StatusOr<std::vector<ValueId>>(GraphBuilder& b, const CustomCall& call,
                                                      const std::vector<ValueId>& outputs,
                                                      const std::vector<ValueId>& cotangents)>
       gradient;
 };
 
-// Enters one use of `op`: what it composes, or a node that runs it. Errors name the op.
+// Enters one use of `op`: what it composes (where it has a gradient, a node that becomes that when
+// composites are expanded), or a node that runs it. Errors name the op.
 absl::StatusOr<std::vector<ValueId>> AddCustomOp(Graph& graph, const CustomOp& op,
                                                  const CustomCall& call, const std::string& name);
-// Of a node of op "custom".
+// Of a node of op "custom" or "composed".
 const CustomOp& CustomOpOf(const Node& node);
 
 }  // namespace kiln

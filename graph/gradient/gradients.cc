@@ -11,6 +11,7 @@
 #include "graph/custom_op.h"
 #include "graph/gradient/bodies.h"
 #include "graph/gradient/nodes.h"
+#include "graph/gradient/rules.h"
 #include "graph/rebuild.h"
 
 namespace kiln {
@@ -94,15 +95,6 @@ absl::StatusOr<Ids> CompositeCotangents(GraphBuilder& b, const Node& node, const
   return Backward(b, first, results, cotangents, node.inputs);
 }
 
-absl::StatusOr<Ids> CustomCotangents(GraphBuilder& b, const Node& node, const Ids& cotangents) {
-  const CustomOp& op = CustomOpOf(node);
-  if (!op.gradient) {
-    return absl::UnimplementedError(
-        absl::StrCat("custom op \"", op.domain, ".", op.name, "\" has no `gradient`"));
-  }
-  return op.gradient(b, {node.inputs, op.attrs}, node.outputs, cotangents);
-}
-
 absl::StatusOr<Ids> NodeCotangents(GraphBuilder& b, const Node& node, const Ids& cotangents,
                                    const std::vector<bool>& wanted) {
   const OpDef& op = *node.op;
@@ -119,8 +111,6 @@ absl::StatusOr<Ids> NodeCotangents(GraphBuilder& b, const Node& node, const Ids&
     case OpKind::kComposite:
       return CompositeCotangents(b, node, cotangents);
     case OpKind::kHost:
-      if (op.name == absl::string_view("custom")) return CustomCotangents(b, node, cotangents);
-      break;
     case OpKind::kLibrary:
     case OpKind::kControl:
       break;
@@ -144,6 +134,15 @@ std::string NameOf(const Graph& graph, ValueId id) {
 }
 
 }  // namespace
+
+absl::StatusOr<Ids> Custom(GraphBuilder& b, const Node& node, std::span<const ValueId> g) {
+  const CustomOp& op = CustomOpOf(node);
+  if (!op.gradient) {
+    return absl::UnimplementedError(
+        absl::StrCat("custom op \"", op.domain, ".", op.name, "\" has no `gradient`"));
+  }
+  return op.gradient(b, {node.inputs, op.attrs}, node.outputs, {g.begin(), g.end()});
+}
 
 absl::StatusOr<Ids> Backward(GraphBuilder& b, size_t first, const Ids& outputs,
                              const Ids& cotangents, const Ids& wrt) {
@@ -169,7 +168,7 @@ const char* SourceOf(const OpDef& op) {
     case OpKind::kComposite:
       return "decomposition";
     default:
-      return op.name == absl::string_view("custom") ? "rule" : "none";
+      return "none";
   }
 }
 

@@ -25,6 +25,7 @@ Rule MaxPool, AveragePool;                          // pool.cc
 Rule TopK, Cumulative, ScatterElements, ScatterNd;  // order.cc
 Rule Split;                                         // movement.cc
 Rule Compress, Unique, Unchanged;                   // dynamic.cc
+Rule Custom;                                        // gradients.cc
 Rule If, Loop;                                      // control.cc
 
 // Reasons why a record has none.

@@ -417,6 +417,7 @@ struct Special {
 constexpr Special kSpecials[] = {
     {"cast", Cast},
     {"clip", Clip},
+    {"composed", Custom},
     {"constant_of_shape", ConstantOfShape},
     {"cumulative", Cumulative},
     {"custom", Custom},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients compiled: of every record the interpreter's values, of random graphs the same bits on
-// the VM and in compiled code, for 1 and 3 threads, at both ends of optimisation. 6 graphs, or as
-// many as KILN_RANDOM_GRAPHS says, from the seed KILN_SEED on.
+// Gradients compiled: of every record and of control flow the interpreter's values; of random
+// graphs the same bits on the VM and in compiled code, for 1 and 3 threads, at both ends of
+// optimisation. 6 graphs, or as many as KILN_RANDOM_GRAPHS says, from the seed KILN_SEED on.
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,7 +23,9 @@
 #include "tests/base/status_matchers.h"
 #include "tests/compiler/on_vm.h"
 #include "tests/fusion/random_graph.h"
+#include "tests/gradient/control_texts.h"
 #include "tests/gradient/gradient_calls.h"
+#include "tests/graph/tensors.h"
 
 namespace kiln {
 namespace {
@@ -105,6 +107,39 @@ TEST(CompiledGradients, OfEveryRecordAreTheInterpreters) {
     }
   }
   EXPECT_GT(others, 500);
+}
+
+// Branches and loops are segments of their own.
+TEST(CompiledGradients, OfBranchesAndLoopsAreTheInterpreters) {
+  const Tensor x = F32({3, 2}, {0.1, -0.4, 0.7, 0.3, -0.2, 0.9});
+  const Tensor s = F32({4}, {0.5, -0.3, 0.8, 0.2}), w = F32({4}, {1.2, 0.7, -0.9, 0.4});
+  struct Program {
+    std::string text;
+    std::vector<std::vector<Tensor>> runs;
+  };
+  const auto truth = [](bool value) { return Make(DType::kBool, {}, {value ? 1.0 : 0.0}); };
+  const Program programs[] = {
+      {BranchesText("f32"), {{truth(true), x, F32({}, {2})}, {truth(false), x, F32({}, {2})}}},
+      {LoopText("f32", "const m : i64 [] = 3", "output c"), {{s, w}}},
+      {LoopText("f32", "input m : i64 []", "output c"),
+       {{I64({}, {4}), s, w}, {I64({}, {1}), s, w}}},
+      {LoopText("f32", "input m : i64 []", kUntilTwo), {{I64({}, {9}), s, w}}},
+  };
+  for (const Program& program : programs) {
+    SCOPED_TRACE(program.text);
+    KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(program.text));
+    for (const int level : {0, 3}) {
+      for (std::vector<Tensor> inputs : program.runs) {
+        KILN_ASSERT_OK_AND_ASSIGN(const Graph gradients, Differentiated(graph, inputs));
+        KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, Interpret(gradients, inputs));
+        CompileOptions options = OnVm();
+        options.graph_opt_level = level;
+        KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got,
+                                  RunGraph(gradients, inputs, options));
+        ExpectNear(got, want, 1e-5);
+      }
+    }
+  }
 }
 
 TEST(CompiledGradients, OfRandomGraphsHaveTheSameBits) {

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "kiln/gradients.h"
 #include "tests/base/status_matchers.h"
+#include "tests/gradient/control_texts.h"
 #include "tests/gradient/distinct_numbers.h"
 #include "tests/gradient/gradient_calls.h"
 #include "tests/graph/tensors.h"
@@ -136,6 +137,34 @@ TEST(Gradients, OfACustomOp) {
   KILN_EXPECT_OK(CheckGradients(graph, {Noise({5}, 3)}));
 }
 
+// round(x), whose gradient is that of x: a node until composites are expanded.
+TEST(Gradients, OfAComposedOp) {
+  CustomOp op;
+  op.domain = "test";
+  op.name = "StraightThrough";
+  op.compose = [](GraphBuilder& b, const CustomCall& call) -> absl::StatusOr<std::vector<ValueId>> {
+    return std::vector<ValueId>{b.Op("round", {call.inputs[0]})};
+  };
+  op.gradient = [](GraphBuilder&, const CustomCall&, const std::vector<ValueId>&,
+                   const std::vector<ValueId>& g) -> absl::StatusOr<std::vector<ValueId>> {
+    return g;
+  };
+  GraphBuilder b("through");
+  const ValueId x = b.Input("x", DType::kF64, {Dim::Symbol("n")});
+  Graph graph = b.graph();
+  const Attrs none;
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> made,
+                            AddCustomOp(graph, op, {{x}, none}, "through"));
+  GraphBuilder more(&graph);
+  graph.AddOutput(more.Op("reduce_sum", {more.Op("mul", {made[0], made[0]})}), "loss");
+  KILN_ASSERT_OK(more.status());
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph d, Gradients(graph, graph.outputs()[0].value, {x}));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got,
+                            Interpret(d, std::vector{F64({2}, {1.4, -2.7})}));
+  EXPECT_THAT(Values(got[0]), ElementsAre(10));
+  EXPECT_THAT(Values(got[1]), ElementsAre(2, -6));
+}
+
 // Gradients of gradients are gradients.
 TEST(Gradients, OfSecondOrder) {
   for (const OpDef* op : AllOps()) {
@@ -156,56 +185,12 @@ TEST(Gradients, OfSecondOrder) {
   }
 }
 
-constexpr char kBranches[] = R"(graph g
-input c : bool []
-input x : f64 [n, 2]
-input s : f64 []
-body a
-input x : f64 [n, 2]
-input s : f64 []
-y = mul(x, s)
-z = mul(y, x)
-output z
-end
-body b
-input x : f64 [n, 2]
-input s : f64 []
-y = exp(x)
-output y
-end
-r : f64 [n, 2] = if(c, x, s) {else_branch = b, extents = [n, 2], then_branch = a}
-output r
-)";
-
 TEST(Gradients, OfIf) {
-  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(kBranches));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(BranchesText("f64")));
   for (const double c : {0.0, 1.0}) {
     KILN_EXPECT_OK(
         CheckGradients(graph, {Make(DType::kBool, {}, {c}), Noise({3, 2}, 1), F64({}, {0.7})}));
   }
-}
-
-std::string LoopText(const char* trips, const char* more) {
-  return absl::StrCat("graph g\n", trips, R"(
-input s : f64 [n]
-input w : f64 [n]
-body b
-input i : i64 []
-input c : bool []
-input s : f64 [n]
-input w : f64 [n]
-p = mul(s, w)
-d = tanh(p)
-t = reduce_sum(d) {keepdims = 0}
-)",
-                      more, R"(
-output d
-output t
-end
-last, all = loop(m, _, s, w) {body = b, carried = 1, extents = [n, turns]}
-output last
-output all
-)");
 }
 
 TEST(Gradients, OfLoop) {
@@ -213,20 +198,18 @@ TEST(Gradients, OfLoop) {
   for (const int trips : {1, 3, 0}) {
     KILN_ASSERT_OK_AND_ASSIGN(
         const Graph known,
-        ParseGraph(LoopText(absl::StrCat("const m : i64 [] = ", trips).c_str(), "output c")));
+        ParseGraph(LoopText("f64", absl::StrCat("const m : i64 [] = ", trips), "output c")));
     if (trips > 0) KILN_EXPECT_OK(CheckGradients(known, {s, w})) << trips;
     KILN_ASSERT_OK_AND_ASSIGN(const Graph open,
-                              ParseGraph(LoopText("input m : i64 []", "output c")));
+                              ParseGraph(LoopText("f64", "input m : i64 []", "output c")));
     KILN_EXPECT_OK(CheckGradients(open, {I64({}, {static_cast<double>(trips)}), s, w})) << trips;
   }
 }
 
 // The condition ends it after the third turn.
 TEST(Gradients, OfLoopThatItsConditionEnds) {
-  KILN_ASSERT_OK_AND_ASSIGN(
-      const Graph graph,
-      ParseGraph(LoopText("input m : i64 []",
-                          "const two : i64 [] = 2\nmore = less(i, two)\noutput more")));
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph,
+                            ParseGraph(LoopText("f64", "input m : i64 []", kUntilTwo)));
   KILN_EXPECT_OK(CheckGradients(graph, {I64({}, {9}), Noise({4}, 1), Noise({4}, 2)}));
 }
 

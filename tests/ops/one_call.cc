@@ -99,7 +99,8 @@ Call CallOf(const std::string& op, const OpDef& def) {
 }  // namespace
 
 bool HasPlainCall(const OpDef& op) {
-  return op.kind != OpKind::kControl && std::string(op.name) != "custom";
+  const std::string name = op.name;
+  return op.kind != OpKind::kControl && name != "custom" && name != "composed";
 }
 
 absl::StatusOr<Graph> OneCall(const OpDef& op, DType type) {
