@@ -63,7 +63,7 @@ absl::Status ConvertAdam(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(6, n.num_inputs()));
   const Adam adam = {.beta1 = n.Float("alpha", 0.9F),
                      .beta2 = n.Float("beta", 0.999F),
-                     .epsilon = n.Float("epsilon", 0),
+                     .epsilon = n.Float("epsilon", 1e-6F),
                      .weight_decay = n.Float("norm_coefficient", 0),
                      .epsilon_hat = true};
   return EmitUpdates(n, adam, n.in(1), 1 - n.Float("norm_coefficient_post", 0));
@@ -73,7 +73,7 @@ absl::Status ConvertAdagrad(NodeView& n) {
   KILN_RETURN_IF_ERROR(n.Need(5, n.num_inputs()));
   const Adagrad adagrad = {.lr_decay = n.Float("decay_factor", 0),
                            .weight_decay = n.Float("norm_coefficient", 0),
-                           .epsilon = n.Float("epsilon", 0)};
+                           .epsilon = n.Float("epsilon", 1e-6F)};
   return EmitUpdates(n, adagrad, NextOf(n, n.in(1)));
 }
 
