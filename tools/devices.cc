@@ -40,12 +40,18 @@ struct ListedDevice {
   Target target;
   std::vector<std::string> features;
   std::optional<DeviceFacts> facts;
-  absl::StatusOr<DeviceSpeed> speed = absl::UnavailableError("not measured");
+  absl::StatusOr<DeviceSpeed> speed;
   std::vector<DeviceLibraryInfo> libraries;
 };
 
 ListedDevice Unmeasured(const DeviceRow& row) {
-  return {row.name, row.model(), HostTarget(row.device), row.features(), {}};
+  return {row.name,
+          row.model(),
+          HostTarget(row.device),
+          row.features(),
+          {},
+          absl::UnavailableError("not measured"),
+          {}};
 }
 
 ListedDevice Measured(ComputeDevice& device, const std::string& name) {
