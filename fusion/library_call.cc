@@ -163,6 +163,8 @@ class Chain {
 
   // One node further. `at_` is the value the chain has come to: call_.output.base, or a view of it.
   bool Step() {
+    constexpr size_t kMostPostOps = 32;  // correctness: oneDNN refuses more
+    if (call_.post_ops.size() == kMostPostOps) return Stop("it has all post-ops that a call takes");
     const std::vector<NodeId>& readers = users_[static_cast<size_t>(at_.v)];
     if (readers.empty() && !graph_.IsOutput(at_)) return false;
     if (graph_.IsOutput(at_)) return Stop("its result is an output");

@@ -2,6 +2,7 @@
 // One node as ONNX has it: by the form in its record (OnnxForm, graph/op.h), unless a function here
 // writes more: other operators, operands made of attributes, calls that ONNX does not allow.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -404,6 +405,60 @@ absl::Status Loop(Writer& w) {
   return w.Last("Loop", inputs, {{"body", std::move(body)}});
 }
 
+// ---- random numbers: those of a model that was imported are read again as the same ones, since
+// seed and name make them; other runtimes draw others.
+
+absl::Status RequireNoStep(const Writer& w) {
+  if (!w.has(1)) return absl::OkStatus();
+  return absl::UnimplementedError("draws other numbers at each step, which ONNX cannot say");
+}
+
+// Import has made an integer of the bits of ONNX's float.
+void AddSeed(const Writer& w, ExportAttrs& attrs) {
+  if (w.Int("seed") == 0) return;
+  const auto of_bits = std::bit_cast<double>(w.Int("seed"));
+  const bool is_float = static_cast<double>(static_cast<float>(of_bits)) == of_bits;
+  attrs.emplace_back("seed", is_float ? of_bits : static_cast<double>(w.Int("seed")));
+}
+
+absl::Status Drawn(Writer& w, const char* op, const char* first, const char* second) {
+  KILN_RETURN_IF_ERROR(RequireNoStep(w));
+  ExportAttrs attrs = {{"dtype", int64_t{ToOnnxType(w.output().type)}},
+                       {first, FloatAttr(w.node, first)},
+                       {second, FloatAttr(w.node, second)}};
+  AddSeed(w, attrs);
+  const std::optional<std::vector<int64_t>> shape = kiln::Constant(w.output().shape);
+  if (shape) {
+    attrs.emplace_back("shape", *shape);
+    return w.Last(op, {}, attrs);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::string extents, w.scope.Extents(w.output().shape));
+  return w.Last(absl::StrCat(op, "Like"), {w.Add("ConstantOfShape", {extents})}, attrs);
+}
+absl::Status RandomUniform(Writer& w) { return Drawn(w, "RandomUniform", "low", "high"); }
+absl::Status RandomNormal(Writer& w) { return Drawn(w, "RandomNormal", "mean", "scale"); }
+
+absl::Status Bernoulli(Writer& w) {
+  KILN_RETURN_IF_ERROR(RequireNoStep(w));
+  ExportAttrs attrs = {{"dtype", int64_t{ToOnnxType(w.output().type)}}};
+  AddSeed(w, attrs);
+  return w.Last("Bernoulli", {w.in(0)}, attrs);
+}
+
+absl::Status Multinomial(Writer& w) {
+  KILN_RETURN_IF_ERROR(RequireNoStep(w));
+  ExportAttrs attrs = {{"dtype", int64_t{ToOnnxType(w.output().type)}},
+                       {"sample_size", w.Int("samples")}};
+  AddSeed(w, attrs);
+  return w.Last("Multinomial", {w.in(0)}, attrs);
+}
+
+absl::Status Dropout(Writer& w) {
+  KILN_RETURN_IF_ERROR(RequireNoStep(w));
+  const std::string ratio = w.Scalar(DType::kF32, FloatAttr(w.node, "ratio"));
+  return w.Last("Dropout", {w.in(0), ratio, w.Scalar(DType::kBool, 1)}, {{"seed", w.Int("seed")}});
+}
+
 absl::Status Custom(Writer& w) {
   const CustomOp& op = CustomOpOf(w.node);
   return absl::UnimplementedError(absl::StrCat("is the custom operator ", op.domain, ".", op.name));
@@ -415,12 +470,14 @@ struct Special {
   WriteFn write;
 };
 constexpr Special kSpecials[] = {
+    {"bernoulli", Bernoulli},
     {"cast", Cast},
     {"clip", Clip},
     {"composed", Custom},
     {"constant_of_shape", ConstantOfShape},
     {"cumulative", Cumulative},
     {"custom", Custom},
+    {"dropout", Dropout},
     {"elements", Identity},
     {"expand", Expand},
     {"gather", Gather},
@@ -433,9 +490,12 @@ constexpr Special kSpecials[] = {
     {"matmul", Matmul},
     {"measure", Identity},
     {"mod", Mod},
+    {"multinomial", Multinomial},
     {"not_equal", NotEqual},
     {"pad", Pad},
     {"prelu", Prelu},
+    {"random_normal", RandomNormal},
+    {"random_uniform", RandomUniform},
     {"reshape", Reshape},
     {"rsqrt", Rsqrt},
     {"scatter_elements", ScatterElements},

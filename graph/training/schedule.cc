@@ -16,7 +16,8 @@ double Decayed(const CosineDecay& decay, double lr, int64_t k) {
 }
 
 double Decayed(const StepDecay& decay, double lr, int64_t k) {
-  return lr * std::pow(decay.factor, static_cast<double>(k / std::max<int64_t>(decay.every, 1)));
+  const int64_t times = k / std::max<int64_t>(decay.every, 1);
+  return lr * std::pow(decay.factor, static_cast<double>(times));
 }
 
 double Decayed(const ExponentialDecay& decay, double lr, int64_t k) {

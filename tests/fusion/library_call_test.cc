@@ -94,6 +94,19 @@ TEST(FindLibraryCalls, TakesBiasActivationAndResidualInOrder) {
   EXPECT_THAT(calls[0].stopped, HasSubstr("output"));
 }
 
+// More than oneDNN takes, as where many gradients of one parameter are added up.
+TEST(FindLibraryCalls, TakesAsManyPostOpsAsOneDnn) {
+  GraphBuilder b("sum");
+  const ValueId x = b.Input("x", DType::kF32, {4, 4});
+  ValueId sum = b.Op("matmul", {x, x});
+  for (int i = 0; i < 40; ++i) sum = b.Op("add", {sum, b.Input("y", DType::kF32, {4, 4})});
+  b.Output(sum, "sum");
+  const std::vector<LibraryCall> calls = CallsOf(FinishOrDie(b));
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_THAT(calls[0].post_ops, SizeIs(32));
+  EXPECT_EQ(calls[0].stopped, "it has all post-ops that a call takes");
+}
+
 TEST(FindLibraryCalls, AddsRowsOfALargerValueWhereTheyLie) {
   GraphBuilder b("net");
   const ValueId all = b.Input("all", DType::kF32, {35, 16});

@@ -208,6 +208,36 @@ output j
 )"));
 }
 
+// Numbers are of the seed and of the output's name, which an export keeps.
+TEST(ExportOnnx, KeepsRandomNumbersOfAnImportedModel) {
+  const Graph made = Parsed(R"(graph g
+input x : f32 [n, 5]
+u = random_uniform() {high = 3.5, shape = [2, 3], type = f64}
+v = random_normal() {mean = 1.5, shape = [n, 4]}
+p = sigmoid(x)
+c = bernoulli(p) {to = i32}
+k = multinomial(x) {samples = 4, to = i64}
+y, m = dropout(x) {ratio = 0.25, seed = 7}
+output u
+output v
+output c
+output k
+output y
+output m
+)");
+  KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, ExportOnnx(made));
+  KILN_ASSERT_OK_AND_ASSIGN(const OnnxImport imported, ImportOnnxBytes(bytes));
+  ExpectSame(imported.graph);
+  const Graph stepped = Parsed(R"(graph g
+input x : f32 [5]
+input s : i64 []
+y, m = dropout(x, s)
+output y
+)");
+  EXPECT_THAT(ExportOnnx(stepped),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("other numbers at each step")));
+}
+
 TEST(ExportOnnx, WritesArithmeticOnExtents) {
   ExpectSame(Parsed(R"(graph g
 input x : f32 [n, m]

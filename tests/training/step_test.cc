@@ -185,13 +185,18 @@ TEST(TrainingStep, OneLaunchUpdatesAllTensors) {
   }
 }
 
-// Kernels know no extents: what was built for one model serves every other.
-TEST(TrainingStep, AllModelsShareOneKernel) {
+CompileOptions Compiled() {
   CompileOptions options;
   options.threads = 1;
   options.cache.enabled = false;
   options.codegen = KILN_TEST_BIN_DIR "/kiln-codegen";
   options.kernels = std::make_shared<KernelService>(options);
+  return options;
+}
+
+// Kernels know no extents: what was built for one model serves every other.
+TEST(TrainingStep, AllModelsShareOneKernel) {
+  CompileOptions options = Compiled();
   for (const int64_t thinner : {16, 8}) {
     KILN_ASSERT_OK_AND_ASSIGN(const FlatLayout layout, LayOut(ResNet50(thinner)));
     KILN_ASSERT_OK_AND_ASSIGN(const StepProgram program, StepOf(Adam(), layout.elements, Given));
@@ -205,6 +210,40 @@ TEST(TrainingStep, AllModelsShareOneKernel) {
     KILN_ASSERT_OK(context.Bind("g", g));
     const std::vector<Tensor> states = Trained(context, program, 2);
     ExpectNear(states, Expected(program, Zeros(program, parameters), {g}, 2));
+  }
+}
+
+// Gradients with noise that a state counts: other numbers in each run, the same ones on the VM and
+// in compiled code, for any number of threads.
+TEST(TrainingStep, NoiseAndUpdatesHaveTheSameBitsOnAllPaths) {
+  constexpr int64_t kElements = 70'000;
+  const auto noisy = [](GraphBuilder& b, ValueId p) {
+    const ValueId count = b.Input("count", DType::kI64, {});
+    b.Output(b.Op("add", {count, b.Scalar(DType::kI64, 1)}), "count_next");
+    const ValueId noise = b.Op("random_normal", {{}, count},
+                               {{"shape", std::vector<int64_t>{kElements}}, {"seed", int64_t{3}}});
+    return b.Ops("dropout", {b.Op("add", {p, noise}), count}, {{"ratio", 0.25}}).at(0);
+  };
+  KILN_ASSERT_OK_AND_ASSIGN(StepProgram program, StepOf(AdamW(), kElements, noisy));
+  program.states.push_back({"count", "count_next"});
+  std::vector<std::vector<Tensor>> all;
+  std::vector<CompileOptions> ways = {OnVm(), Compiled()};
+  for (const int threads : {2, 3}) {
+    ways.push_back(ways[1]);
+    ways.back().threads = threads;
+  }
+  for (CompileOptions& options : ways) {
+    options.states = program.states;
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(program.graph, options));
+    Context context = model.NewContext();
+    KILN_ASSERT_OK(context.SetState("p", Drawn(kElements, 1)));
+    const std::vector<Tensor> first = Trained(context, program, 1);
+    all.push_back(Trained(context, program, 2));
+    EXPECT_EQ(ReadInt(all.back().back(), 0), 3);
+    for (size_t k = 0; k < all[0].size(); ++k) {
+      const Comparison same = Compare(all.back()[k], all[0][k], 0, 0);
+      EXPECT_TRUE(same.ok) << "threads " << options.threads << ", state " << k << ": " << same.what;
+    }
   }
 }
 
