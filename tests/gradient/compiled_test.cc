@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients compiled: of every record and of control flow the interpreter's values, of random graphs the same bits on
-// the VM and in compiled code, for 1 and 3 threads, at both ends of optimisation. 6 graphs, or as
-// many as KILN_RANDOM_GRAPHS says, from the seed KILN_SEED on.
+// Gradients compiled: of every record and of control flow the interpreter's values, of random
+// graphs the same bits on the VM and in compiled code, for 1 and 3 threads, at both ends of
+// optimisation. 6 graphs, or as many as KILN_RANDOM_GRAPHS says, from the seed KILN_SEED on.
 #include <memory>
 #include <string>
 #include <utility>
