@@ -199,7 +199,9 @@ TEST(Gradients, OfLoop) {
     KILN_ASSERT_OK_AND_ASSIGN(
         const Graph known,
         ParseGraph(LoopText("f64", absl::StrCat("const m : i64 [] = ", trips), "output c")));
-    if (trips > 0) KILN_EXPECT_OK(CheckGradients(known, {s, w})) << trips;
+    if (trips > 0) {
+      KILN_EXPECT_OK(CheckGradients(known, {s, w})) << trips;
+    }
     KILN_ASSERT_OK_AND_ASSIGN(const Graph open,
                               ParseGraph(LoopText("f64", "input m : i64 []", "output c")));
     KILN_EXPECT_OK(CheckGradients(open, {I64({}, {static_cast<double>(trips)}), s, w})) << trips;
