@@ -43,9 +43,9 @@ std::array<Parts, kNumScalarOps> FunctionParts() {
     const auto op = static_cast<ScalarOp>(i);
     if (!Info(op).function) continue;
     ScalarExpr expr;
-    const Ex x = Param(expr, DType::kF32, 0);
-    const Ex result =
-        Info(op).arity == 2 ? Apply(op, x, Param(expr, DType::kF32, 1)) : Apply(op, x);
+    const DType type = HasExpansion(op, DType::kF32) ? DType::kF32 : DType::kU64;
+    const Ex x = Param(expr, type, 0);
+    const Ex result = Info(op).arity == 2 ? Apply(op, x, Param(expr, type, 1)) : Apply(op, x);
     expr.set_root(result.id);
     const absl::StatusOr<ScalarExpr> expanded = ExpandForUsual(expr);
     if (expanded.ok()) table[static_cast<size_t>(i)] = PartsOf(*expanded);

@@ -115,6 +115,13 @@ absl::StatusOr<Ids> Pow(GraphBuilder& b, const Node& node, std::span<const Value
   return m.Give(std::move(result));
 }
 
+// By the output, which is above 0 where the input is: the input need not be kept.
+absl::StatusOr<Ids> Relu(GraphBuilder& b, const Node& node, std::span<const ValueId> g) {
+  Nodes m(b);
+  const ValueId y = node.outputs[0];
+  return m.Give({m.Unless(m.Op("less_equal", {y, m.Number(m.TypeOf(y), 0)}), g[0])});
+}
+
 absl::StatusOr<Ids> LeakyRelu(GraphBuilder& b, const Node& node, std::span<const ValueId> g) {
   Nodes m(b);
   const ValueId x = node.inputs[0], wide = m.Wide(g[0]);

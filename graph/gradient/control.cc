@@ -43,7 +43,7 @@ absl::StatusOr<Body> BranchGradient(const Graph& branch, std::span<const ValueId
   Ids outputs, cotangents;
   for (size_t k = 0; k < g.size(); ++k) {
     if (!g[k].valid()) continue;
-    const Value output = graph.value(branch.outputs()[k].value);
+    const Value& output = branch.value(branch.outputs()[k].value);
     outputs.push_back(branch.outputs()[k].value);
     cotangents.push_back(b.Input(absl::StrCat("d_", output.name), output.type, output.shape));
   }

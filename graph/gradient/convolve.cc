@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/gradient/convolve.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace kiln::gradient {
@@ -86,18 +88,21 @@ ValueId UnderTap(Nodes& m, const ops::Window& window, ValueId x, const Ints& at,
     before[i + 2] = window.before[i] - at[i] * window.dilation[i];
     after[i + 2] = out[i + 2] * window.stride[i] - in[i + 2] - before[i + 2];
   }
-  ValueId seen = m.Pad(x, before, after, fill);
+  const ValueId padded = m.Pad(x, before, after, fill);
+  Shape ends;  // the first of each `stride` elements
+  Ints axes;
   for (size_t i = 0; i < window.rank(); ++i) {
-    if (window.stride[i] == 1) continue;
-    Shape shape = m.ShapeOf(seen);  // the first of each `stride` elements
-    if (!m.ok()) return {};
-    shape[i + 2] = out[i + 2];
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i) + 3, window.stride[i]);
-    seen = m.Slice(m.Reshape(seen, shape), i + 3, 0, 1);
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(i) + 3);
-    seen = m.Reshape(seen, shape);
+    axes.push_back(static_cast<int64_t>(i) + 2);
+    ends.push_back(out[i + 2] * window.stride[i]);
   }
-  return seen;
+  const bool all = std::all_of(window.stride.begin(), window.stride.end(),
+                               [](int64_t stride) { return stride == 1; });
+  if (all) return padded;
+  return m.Op("slice", {padded},
+              {{"starts", Ints(axes.size(), 0)},
+               {"ends", DimsValue(ends)},
+               {"axes", axes},
+               {"steps", window.stride}});
 }
 
 ValueId OfConvolved(Nodes& m, const Convolution& c, ValueId g, ValueId w, const Shape& in) {

@@ -16,17 +16,17 @@ namespace kiln::gradient {
 using Rule = absl::StatusOr<std::vector<ValueId>>(GraphBuilder& b, const Node& node,
                                                   std::span<const ValueId> cotangents);
 
-Rule Nothing;                                       // stop_gradient
-Rule Extremum, Clip, Pow, LeakyRelu, Prelu, Elu;    // choice.cc
-Rule Softmax, LogSoftmax, L2;                       // normalize.cc
-Rule Matmul;                                        // matmul.cc
-Rule Conv, ConvTranspose;                           // conv.cc
-Rule MaxPool, AveragePool;                          // pool.cc
-Rule TopK, Cumulative, ScatterElements, ScatterNd;  // order.cc
-Rule Split;                                         // movement.cc
-Rule Compress, Unique, Unchanged;                   // dynamic.cc
-Rule Custom;                                        // gradients.cc
-Rule If, Loop;                                      // control.cc
+Rule Nothing;                                           // stop_gradient
+Rule Extremum, Clip, Pow, Relu, LeakyRelu, Prelu, Elu;  // choice.cc
+Rule Softmax, LogSoftmax, L2;                           // normalize.cc
+Rule Matmul;                                            // matmul.cc
+Rule Conv, ConvTranspose;                               // conv.cc
+Rule MaxPool, AveragePool;                              // pool.cc
+Rule TopK, Cumulative, ScatterElements, ScatterNd;      // order.cc
+Rule Split;                                             // movement.cc
+Rule Compress, Unique, Unchanged;                       // dynamic.cc
+Rule Custom;                                            // gradients.cc
+Rule If, Loop;                                          // control.cc
 
 // Reasons why a record has none.
 inline constexpr const char* kGivesTruths = "gives truths";

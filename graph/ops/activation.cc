@@ -114,7 +114,7 @@ constexpr OpDef kActivationOps[] = {
      .onnx = {{"Relu"}},
      .test = {-4, 4},
      .witness = "onnx node tests: relu",
-     .gradient = {.note = "0 at 0"}},
+     .gradient = {.rule = gradient::Relu, .note = "0 at 0"}},
     Activation("sigmoid", "1 / (1 + exp(-x)).", Sigmoid, {"Sigmoid"}, "onnx node tests: sigmoid"),
     Activation("leaky_relu", "x, or alpha * x below zero.", LeakyRelu, {"LeakyRelu"},
                "onnx node tests: leakyrelu", kLeakyAttrs,

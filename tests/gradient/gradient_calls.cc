@@ -54,6 +54,20 @@ std::vector<std::string> Operands(absl::string_view text) {
   return parts;
 }
 
+// Too long for a line of the table.
+constexpr char kGroupedConv[] =
+    "conv(f64 [2, 4, 5, 6], f64 [6, 2, 3, 3], f64 [6]) {group = 2, pads = [1, 1, 0, 1], "
+    "strides = [2, 1]}";
+constexpr char kPaddedTranspose[] =
+    "conv_transpose(f64 [2, 4, 3, 2], f64 [4, 3, 3, 3], f64 [3]) {strides = [2, 2], "
+    "output_padding = [1, 0]}";
+constexpr char kCeilPool[] =
+    "average_pool(f64 [1, 2, 6]) {kernel = [3], strides = [2], ceil_mode = 1, "
+    "count_include_pad = 1, pads = [1, 1]}";
+constexpr char kDilatedPool[] =
+    "average_pool(f64 [1, 1, 8]) {kernel = [2], dilations = [3], strides = [2], "
+    "count_include_pad = 1, pads = [1, 0]}";
+
 struct Calls {
   const char* op;
   std::vector<std::string> calls;
@@ -187,18 +201,14 @@ const std::vector<Calls>& StructuredCalls() {
         "gemm(f64 [3, 4], f64 [4, 2])", "gemm(f64 [n, 4], f64 [4, 2], f64 [n, 1])",
         "gemm(f64 [z, 4], f64 [4, 2])", "gemm(f64 [4, 3], f64 [4, 2], f64 []) {trans_a = 1}"}},
       {"conv",
-       {"conv(f64 [2, 4, 5, 6], f64 [6, 2, 3, 3], f64 [6]) {group = 2, pads = [1, 1, 0, 1], "
-        "strides = [2, 1]}",
-        "conv(f64 [1, 2, 7], f64 [3, 2, 3]) {strides = [2], dilations = [2]}",
+       {kGroupedConv, "conv(f64 [1, 2, 7], f64 [3, 2, 3]) {strides = [2], dilations = [2]}",
         "conv(f64 [2, 1, 4, 3, 4], f64 [2, 1, 2, 2, 2]) {pads = [1, 0, 1, 0, 1, 0]}",
         "conv(f64 [b, 2, 6], f64 [2, 1, 2], f64 [2]) {group = 2, strides = [3], pads = [0, 2]}",
         "conv(f64 [2, 2, s, n], f64 [2, 2, 2, 3], f64 [2]) {strides = [2, 1], pads = [1, 0, 0, 1]}",
         "conv(f64 [z, 2, 4], f64 [3, 2, 2])",
         "conv(f64 [1, 1, 6], f64 [1, 1, 2]) {strides = [4], pads = [0, 1]}"}},
       {"conv_transpose",
-       {"conv_transpose(f64 [2, 4, 3, 2], f64 [4, 3, 3, 3], f64 [3]) {strides = [2, 2], "
-        "output_padding = [1, 0]}",
-        "conv_transpose(f64 [1, 2, 4], f64 [2, 3, 3]) {dilations = [2]}",
+       {kPaddedTranspose, "conv_transpose(f64 [1, 2, 4], f64 [2, 3, 3]) {dilations = [2]}",
         "conv_transpose(f64 [b, 4, 3], f64 [4, 1, 2]) {group = 2, pads = [1, 0], strides = [2]}",
         "conv_transpose(f64 [2, 2, n], f64 [2, 1, 3], f64 [1]) {strides = [2], pads = [0, 1]}",
         "conv_transpose(f64 [z, 2, 3], f64 [2, 2, 2])"}},
@@ -210,11 +220,8 @@ const std::vector<Calls>& StructuredCalls() {
         "max_pool(f64 [z, 2, 4]) {kernel = [2]}",
         "max_pool(f64 [1, 1, 3, 3, 3]) {kernel = [2, 2, 2]}"}},
       {"average_pool",
-       {"average_pool(f64 [2, 2, 4, 5]) {kernel = [3, 2], pads = [1, 0, 1, 1]}",
-        "average_pool(f64 [1, 2, 6]) {kernel = [3], strides = [2], ceil_mode = 1, "
-        "count_include_pad = 1, pads = [1, 1]}",
-        "average_pool(f64 [1, 1, 8]) {kernel = [2], dilations = [3], strides = [2], "
-        "count_include_pad = 1, pads = [1, 0]}",
+       {"average_pool(f64 [2, 2, 4, 5]) {kernel = [3, 2], pads = [1, 0, 1, 1]}", kCeilPool,
+        kDilatedPool,
         "average_pool(f64 [b, 2, s, n]) {kernel = [2, 2], strides = [2, 1], pads = [1, 0, 0, 1]}",
         "average_pool(f64 [z, 2, 4]) {kernel = [2]}",
         "average_pool(f64 [1, 2, 7]) {kernel = [3], strides = [2], ceil_mode = 1}"}},

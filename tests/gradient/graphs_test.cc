@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "graph/custom_op.h"
 #include "graph/gradient/gradients.h"
@@ -108,8 +109,8 @@ TEST(Gradients, Refuses) {
                         "`gradient`"));
 }
 
-// A cube whose gradient is its own.
-TEST(Gradients, OfACustomOp) {
+// A cube with a gradient of its own, `factor` x^2.
+absl::StatusOr<Graph> CubeGraph(double factor) {
   CustomOp op;
   op.domain = "test";
   op.name = "Cube";
@@ -122,19 +123,34 @@ TEST(Gradients, OfACustomOp) {
       WriteFloat(outputs[0], i, std::pow(ReadFloat(inputs[0], i), 3));
     return absl::OkStatus();
   };
-  op.gradient = [](GraphBuilder& b, const CustomCall& call, const std::vector<ValueId>&,
-                   const std::vector<ValueId>& g) -> absl::StatusOr<std::vector<ValueId>> {
+  op.gradient = [factor](GraphBuilder& b, const CustomCall& call, const std::vector<ValueId>&,
+                         const std::vector<ValueId>& g) -> absl::StatusOr<std::vector<ValueId>> {
     const ValueId x = call.inputs[0];
-    const ValueId slope = b.Op("mul", {b.Op("mul", {x, x}), b.Scalar(b.type(x), 3)});
+    const ValueId slope = b.Op("mul", {b.Op("mul", {x, x}), b.Scalar(b.type(x), factor)});
     return std::vector<ValueId>{b.Op("mul", {g[0], slope})};
   };
   Graph graph;
   const ValueId x = graph.AddInput("x", DType::kF64, {5});
   const Attrs none;
-  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> made,
-                            AddCustomOp(graph, op, {{x}, none}, "cube"));
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> made,
+                        AddCustomOp(graph, op, {{x}, none}, "cube"));
   graph.AddOutput(made[0], "y");
+  return graph;
+}
+
+TEST(Gradients, OfACustomOp) {
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, CubeGraph(3));
   KILN_EXPECT_OK(CheckGradients(graph, {Noise({5}, 3)}));
+}
+
+TEST(GradientCheck, SeesAWrongGradient) {
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, CubeGraph(3.00001));
+  for (const bool together : {false, true}) {
+    const absl::Status status = CheckGradients(
+        graph, {Noise({5}, 3)}, {.steps = {1e-3, 1e-4}, .most_elements = 0, .together = together});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr("differences say"));
+  }
 }
 
 // round(x), whose gradient is that of x: a node until composites are expanded.
@@ -199,7 +215,9 @@ TEST(Gradients, OfLoop) {
     KILN_ASSERT_OK_AND_ASSIGN(
         const Graph known,
         ParseGraph(LoopText("f64", absl::StrCat("const m : i64 [] = ", trips), "output c")));
-    if (trips > 0) KILN_EXPECT_OK(CheckGradients(known, {s, w})) << trips;
+    if (trips > 0) {
+      KILN_EXPECT_OK(CheckGradients(known, {s, w})) << trips;
+    }
     KILN_ASSERT_OK_AND_ASSIGN(const Graph open,
                               ParseGraph(LoopText("f64", "input m : i64 []", "output c")));
     KILN_EXPECT_OK(CheckGradients(open, {I64({}, {static_cast<double>(trips)}), s, w})) << trips;

@@ -80,7 +80,9 @@ TEST(MixedPrecision, ScaledLossKeepsSmallGradients) {
                               Interpret(graph, std::vector{F32({1, 1}, {1})}));
     const double gradient = Values(got[0])[0];
     EXPECT_THAT(Values(got[1]), ElementsAre(scale < 1e30 ? 1 : 0)) << scale;
-    if (scale < 1e30) EXPECT_NEAR(gradient, scale == 1 ? 0 : 2e-9, 1e-11) << scale;
+    if (scale < 1e30) {
+      EXPECT_NEAR(gradient, scale == 1 ? 0 : 2e-9, 1e-11) << scale;
+    }
   }
 }
 
