@@ -89,11 +89,11 @@ std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
   return calls;
 }
 
+// A device's arena is shown behind the host's.
 std::string ExecutionPlan::ToString() const {
-  std::string text =
-      absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",
-                   placement_.memory.lower_bound, ", sum ", placement_.memory.sum, "; constants ",
-                   constant_bytes_, " bytes; ", ShareName(share_), "\n");
+  std::string text = absl::StrCat("arena ", report_.arena, " bytes, lower bound ",
+                                  report_.lower_bound, ", sum ", report_.sum, "; constants ",
+                                  constant_bytes_, " bytes; ", ShareName(share_), "\n");
   for (size_t b = 0; b < program_->buffers.size(); ++b) {
     const CheckedBuffer& buffer = program_->buffers[b];
     const Placement::Place& place = placement_.places[b];
@@ -103,7 +103,8 @@ std::string ExecutionPlan::ToString() const {
     if (place.root != static_cast<int32_t>(b)) {
       absl::StrAppend(&text, " in b", place.root, " at ", place.offset);
     } else if (placement_.arena_offset[b] >= 0) {
-      absl::StrAppend(&text, " in the arena at ", placement_.arena_offset[b]);
+      absl::StrAppend(&text, " in the arena at ",
+                      placement_.arena_offset[b] + (on_device_[b] ? placement_.memory.peak : 0));
       if (placement_.arena_step[b] > 0)
         absl::StrAppend(&text, ", lanes ", placement_.arena_step[b], " apart");
     }
@@ -153,9 +154,11 @@ int64_t ExecutionPlan::bytes() const {
 }
 
 void ExecutionPlan::MakeReport() {
-  report_.arena = placement_.memory.peak;
-  report_.lower_bound = placement_.memory.lower_bound;
-  report_.sum = placement_.memory.sum;
+  for (const MemoryPlan* memory : {&placement_.memory, &placement_.device_memory}) {
+    report_.arena += memory->peak;
+    report_.lower_bound += memory->lower_bound;
+    report_.sum += memory->sum;
+  }
   report_.constants = constant_bytes_;
   for (const PlanStep& step : steps_) {
     report_.bytes_moved += step.bytes;

@@ -28,6 +28,21 @@ Expr Difference(const Expr& a, const Expr& b) {
   return Rounding("fma", a.type(), {b, Halide::Internal::make_const(a.type(), -1.0), a});
 }
 
+bool IsSignedByte(Halide::Type type) { return type.element_of() == Halide::Int(8); }
+
+// The signed byte in 32 bits. prmt's selector of a byte with its highest bit set is that byte's
+// sign, eight times.
+Expr Extended(const Expr& byte) {
+  constexpr int kSigns = 0x8880;
+  const Halide::Type type = Halide::Int(32, byte.type().lanes());
+  const Expr word =
+      Halide::cast(type, Halide::reinterpret(byte.type().with_code(halide_type_uint), byte));
+  return Call::make(
+      type, "llvm.nvvm.prmt",
+      {word, Halide::Internal::make_zero(type), Halide::Internal::make_const(type, kSigns)},
+      Call::PureExtern);
+}
+
 // Whether the value is a term of the launch recipe: integers of 32 bits, made of extents and
 // strides by arithmetic and comparisons, and of no name in `sunk`.
 class OfHost : public Halide::Internal::IRVisitor {
@@ -90,7 +105,21 @@ Expr ExactArithmetic::visit(const Halide::Internal::Div* op) {
   return Rounding("div", op->type, {mutate(op->a), mutate(op->b)});
 }
 
+template <typename Op>
+Expr ExactArithmetic::Compare(const Op* op) {
+  if (!IsSignedByte(op->a.type())) return IRMutator::visit(op);
+  return Op::make(Extended(mutate(op->a)), Extended(mutate(op->b)));
+}
+
+Expr ExactArithmetic::visit(const Halide::Internal::LT* op) { return Compare(op); }
+Expr ExactArithmetic::visit(const Halide::Internal::LE* op) { return Compare(op); }
+Expr ExactArithmetic::visit(const Halide::Internal::GT* op) { return Compare(op); }
+Expr ExactArithmetic::visit(const Halide::Internal::GE* op) { return Compare(op); }
+
 Expr ExactArithmetic::visit(const Halide::Internal::Cast* op) {
+  const bool wider = op->type.is_int_or_uint() && op->type.bits() > 8;
+  if (wider && IsSignedByte(op->value.type()))
+    return Halide::cast(op->type, Extended(mutate(op->value)));
   const bool to_half = op->type.element_of() == Halide::Float(16);
   if (!to_half || op->value.type().element_of() != Halide::Float(32)) return IRMutator::visit(op);
   return Halide::reinterpret(op->type,

@@ -3,7 +3,7 @@
 //
 // LLVM prints the operators of Halide as `mul.f32` and `add.f32`, which the assembler of PTX may
 // fuse into one fma; with a rounding in its name (`mul.rn.f32`) an instruction stays as it is.
-// Comparisons, selects and conversions are exact as they are.
+// Other comparisons, selects and conversions are exact as they are.
 #ifndef KILN_HALIDE_GEN_CUDA_EXACT_ARITHMETIC_H_
 #define KILN_HALIDE_GEN_CUDA_EXACT_ARITHMETIC_H_
 
@@ -18,6 +18,8 @@ namespace kiln {
 // Float arithmetic as calls of NVVM's functions that round to nearest even; a - b is fma(b, -1, a),
 // for which there is an instruction and no such function. Rounding to f16 is such a call too: of
 // two that are stored side by side LLVM 21 drops the conversion, and stores low halves of floats.
+// So is extending the sign of a byte: of four that are loaded as one word LLVM 21 compares them as
+// if they had none, even where the text compares what they are cast to.
 class ExactArithmetic : public Halide::Internal::IRMutator {
  protected:
   using IRMutator::visit;
@@ -25,8 +27,16 @@ class ExactArithmetic : public Halide::Internal::IRMutator {
   Halide::Expr visit(const Halide::Internal::Sub* op) override;
   Halide::Expr visit(const Halide::Internal::Mul* op) override;
   Halide::Expr visit(const Halide::Internal::Div* op) override;
+  Halide::Expr visit(const Halide::Internal::LT* op) override;
+  Halide::Expr visit(const Halide::Internal::LE* op) override;
+  Halide::Expr visit(const Halide::Internal::GT* op) override;
+  Halide::Expr visit(const Halide::Internal::GE* op) override;
   Halide::Expr visit(const Halide::Internal::Cast* op) override;
   Halide::Expr visit(const Halide::Internal::Call* op) override;
+
+ private:
+  template <typename Op>
+  Halide::Expr Compare(const Op* op);
 };
 
 // What is computed before the loops of a grid, for all threads, is host code: integers of 32 bits

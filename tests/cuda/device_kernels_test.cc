@@ -26,6 +26,13 @@ constexpr char kNarrow[] =
     "kernel v1 math 1\ndims a b\nin   0 f16 [a, b] dense\nin   1 u8 [b] dense\n"
     "out  0 f16 [a, b] dense = add(in0[a, b], cast<f32>(in1[b]))\n"
     "out  1 bool [a, b] dense = lt(in0[a, b], 1)\n";
+constexpr char kBytes[] =
+    "kernel v1 math 1\ndims a b\nin   0 i8 [a, b] dense\nin   1 i8 [a, b] dense\n"
+    "in   2 f32 [a, b] dense\nin   3 i8 [b] dense\n"
+    "out  0 bool [a, b] dense = lt(in0[a, b], in1[a, b])\n"
+    "out  1 bool [a, b] dense = le(in1[a, b], in3[b])\n"
+    "out  2 bool [a, b] dense = lt(cast<i32>(in0[a, b]), cast<i32>(in3[b]))\n"
+    "out  3 f32 [a, b] dense = select(lt(in1[a, b], in0[a, b]), in2[a, b], 1)\n";
 constexpr char kTransposed[] =
     "kernel v1 math 1\ndims a b\nin   0 f32 [b, a] dense\nin   1 f32 [a, b] dense\n"
     "out  0 f32 [a, b] dense = add(in0[b, a], in1[a, b])\n";
@@ -115,6 +122,7 @@ TEST_F(DeviceKernels, ElementwiseOfAnyLength) {
   CheckAll(kBias, {{1, 1}, {3, 4}, {5, 33}, {7, 64}, {2, 1030}}, {1 << 20, 1 << 20});
   CheckAll(kHalves, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
   CheckAll(kNarrow, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
+  CheckAll(kBytes, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
 }
 
 TEST_F(DeviceKernels, TilesOfAnyShape) {

@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/kernel_service.h"
+#include "exec/plan_info.h"
 #include "graph/op.h"
 #include "graph/text.h"
 #include "ptx_emulator/control.h"
@@ -161,6 +162,28 @@ TEST(EmulatedModel, RunsOnTheVmWithoutACompiler) {
   options.runtime = EmulatedRuntime();
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, RunGraph(graph, inputs, options));
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(CompareBits(got[i], want[i]).ok);
+}
+
+// What lies in the device's arena is in a plan's numbers, and within them.
+TEST(EmulatedModel, ReportsTheDevicesArena) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput x : f32 [n, 70]\ns = softmax(x) {axis = 0}\n"
+      "y = softmax(s) {axis = 1}\noutput y\n");
+  std::string text;
+  CompileOptions options;
+  options.cache.enabled = false;
+  options.compile_mode = CompileMode::kNever;
+  options.runtime = EmulatedRuntime();
+  options.on_plan = [&](const PlanInfo& plan) { text = plan.text; };
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(graph, options));
+  Context context = model.NewContext();
+  KILN_ASSERT_OK(context.Bind(size_t{0}, Tensor::Allocate(DType::kF32, {5, 70})));
+  KILN_ASSERT_OK(context.Run());
+  const int64_t of_x = 5 * 70 * static_cast<int64_t>(sizeof(float));
+  EXPECT_GE(context.report().arena, of_x);
+  EXPECT_GE(context.report().lower_bound, of_x);
+  EXPECT_GE(context.report().sum, context.report().arena);
+  EXPECT_THAT(text, testing::HasSubstr(absl::StrCat("arena ", context.report().arena, " bytes")));
 }
 
 std::string LiveObjects() {
