@@ -90,10 +90,12 @@ std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
 }
 
 std::string ExecutionPlan::ToString() const {
-  std::string text =
-      absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",
-                   placement_.memory.lower_bound, ", sum ", placement_.memory.sum, "; constants ",
-                   constant_bytes_, " bytes; ", ShareName(share_), "\n");
+  std::string text = absl::StrCat("arena ", placement_.memory.peak, " bytes, lower bound ",
+                                  placement_.memory.lower_bound, ", sum ", placement_.memory.sum,
+                                  "; constants ", constant_bytes_, " bytes; ", ShareName(share_));
+  if (device_arena_bytes() > 0)
+    absl::StrAppend(&text, "; arena of the device ", device_arena_bytes(), " bytes");
+  text += "\n";
   for (size_t b = 0; b < program_->buffers.size(); ++b) {
     const CheckedBuffer& buffer = program_->buffers[b];
     const Placement::Place& place = placement_.places[b];
@@ -103,7 +105,8 @@ std::string ExecutionPlan::ToString() const {
     if (place.root != static_cast<int32_t>(b)) {
       absl::StrAppend(&text, " in b", place.root, " at ", place.offset);
     } else if (placement_.arena_offset[b] >= 0) {
-      absl::StrAppend(&text, " in the arena at ", placement_.arena_offset[b]);
+      absl::StrAppend(&text, " in the arena ", OnHost(buffer.device) ? "at " : "of the device at ",
+                      placement_.arena_offset[b]);
       if (placement_.arena_step[b] > 0)
         absl::StrAppend(&text, ", lanes ", placement_.arena_step[b], " apart");
     }

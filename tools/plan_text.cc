@@ -149,6 +149,8 @@ class Parser {
         if (cursor_.Take(", lanes ") &&
             (!cursor_.TakeNumber(buffer.lane_step) || !cursor_.Take(" apart")))
           return false;
+      } else if (cursor_.Take(" in the arena of the device at ")) {
+        if (!cursor_.TakeNumber(at)) return false;  // not of the arena that is told here
       } else if (cursor_.Take(" in b")) {
         if (!cursor_.TakeNumber(buffer.root) || !cursor_.Take(" at ") || !cursor_.TakeNumber(at))
           return false;

@@ -151,6 +151,19 @@ constexpr char kText[] =
     "2 lanes, scratch at 64\n"
     "2 dims \"d\":  -> b2 f32[]; 0 bytes\n";
 
+TEST(PlanText, PlacesInTheArenaOfADeviceAreNotInThatOfTheHost) {
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const PlanText plan,
+      ParsePlanText("arena 0 bytes, lower bound 0, sum 0; constants 0 bytes; serial; arena of the "
+                    "device 256 bytes\n"
+                    "b0 input 0 \"x\" 256 bytes\n"
+                    "b1 temporary \"x\" 256 bytes in the arena of the device at 0\n"
+                    "0 copy \"in\": b0 f32[64] -> b1 f32[64]; 512 bytes\n"));
+  ASSERT_EQ(plan.buffers.size(), 2u);
+  EXPECT_EQ(plan.buffers[1].arena_offset, -1);
+  EXPECT_THAT(ArenaIntervals(plan), testing::IsEmpty());
+}
+
 TEST(PlanText, TakesAllThatAPlanSays) {
   KILN_ASSERT_OK_AND_ASSIGN(const PlanText plan, ParsePlanText(kText));
   EXPECT_EQ(plan.constants, 16);
