@@ -11,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "base/descriptor.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/package/package.h"
+#include "exec/support/device.h"
 #include "kiln/model.h"
 #include "tools/inputs.h"
 
@@ -44,6 +46,9 @@ absl::Status RunOnce(const Graph& graph, Model& model, const InputLine& line) {
 
 absl::Status PackWeights(const ModelFlags& flags, const CommonOptions& common,
                          const std::string& output, Store& store, PackageWriter& writer) {
+  // Library operators of the CPU pack them: a package for other devices alone has none to run here.
+  if (absl::c_none_of(TargetsOf(flags), [](Target target) { return OnHost(target.device); }))
+    return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const Descriptor file, NamelessFile(output));
   KILN_RETURN_IF_ERROR(writer.Write(
       store, {}, [&](absl::string_view bytes) { return WriteAll(file, bytes, "package"); }));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -47,7 +48,7 @@ class CudaDevice final : public ComputeDevice {
         name_(std::move(name)),
         target_{DeviceKind::kCuda, LevelOf(*gpu_)},
         facts_(FactsOf(*gpu_)),
-        libraries_(gpu_, LibraryPaths::FromEnvironment(name_ == kEmulated)) {}
+        libraries_(gpu_, LibraryPaths::FromEnvironment(absl::StartsWith(name_, kEmulated))) {}
 
   const std::string& name() const override { return name_; }
   const std::string& model() const override { return gpu_->facts().name; }

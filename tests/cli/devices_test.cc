@@ -44,7 +44,7 @@ class DevicesTest : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(DevicesTest, ListsTheGpuThatTheDriverNames) {
+TEST_F(DevicesTest, ListsTheGpusThatTheDriverHas) {
   const ProcessResult result = RunWithDriver({"devices", "--json"});
   ASSERT_EQ(result.exit, 0) << result.err;
   const json devices = json::parse(result.out)["results"]["devices"];
@@ -52,6 +52,7 @@ TEST_F(DevicesTest, ListsTheGpuThatTheDriverNames) {
   EXPECT_EQ(devices[0]["device"], "cpu");
   EXPECT_EQ(devices[2]["device"], "cuda:1");
   EXPECT_EQ(devices[1]["device"], "cuda");
+  EXPECT_EQ(devices[2]["device"], "cuda:1");
   EXPECT_EQ(devices[1]["target"], "cuda-sm80");
   EXPECT_EQ(devices[1]["features"], json({"sm_80"}));
   EXPECT_TRUE(HasLookedForDriver());
@@ -113,6 +114,36 @@ TEST_F(DevicesTest, ProfilesKernelsByTheDevicesClock) {
   EXPECT_GT(results["probes"]["bandwidth_gb_s"], 0);
 }
 
+TEST_F(DevicesTest, AllThatReadsPlansReadsThoseOfADevice) {
+  const std::string model = dir_.File("m.graph");
+  std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
+  const auto run = [&](std::vector<std::string> arguments) {
+    for (const char* word : {"--device", "cuda-emulated", "--cache-dir"}) arguments.push_back(word);
+    arguments.push_back(dir_.File("cache"));
+    const ProcessResult result = Kiln(arguments);
+    EXPECT_EQ(result.exit, 0) << arguments[0] << ": " << result.err;
+  };
+  run({"report", model, "-o", dir_.File("report.html")});
+  run({"bench", model, "--iters", "1", "--memory-plan", dir_.File("plan.html")});
+  run({"lock", model, "--target", "cuda-sm80", "-o", dir_.File("lock")});
+}
+
+TEST_F(DevicesTest, APackageForGpusAlone) {
+  const std::string model = dir_.File("m.graph"), package = dir_.File("m.kiln");
+  std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
+  const ProcessResult made = Kiln({"compile", model, "--target", "cuda-sm80", "-o", package,
+                                   "--cache-dir", dir_.File("cache"), "-q"});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  EXPECT_EQ(Kiln({"run", package, "-q", "--device", "cuda-emulated"}).exit, 0);
+  EXPECT_EQ(Kiln({"run", package, "-q"}).exit, 7);
+}
+
+TEST_F(DevicesTest, AnEmulatedDeviceWithANumberTakesNoLibraryOfTheSystem) {
+  const ProcessResult result = Kiln({"devices", "--device", "cuda-emulated:1"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, testing::HasSubstr("no cuBLASLt: the emulated GPU has none"));
+}
+
 TEST_F(DevicesTest, WhoDoesNotAskForAGpuOpensNoDriver) {
   const std::string model = dir_.File("m.graph");
   std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
@@ -120,6 +151,8 @@ TEST_F(DevicesTest, WhoDoesNotAskForAGpuOpensNoDriver) {
       RunWithDriver({"run", model, "--cache-dir", dir_.File("cache"), "--input", "x=random:7"});
   EXPECT_EQ(run.exit, 0) << run.err;
   EXPECT_FALSE(HasLookedForDriver());
+  EXPECT_EQ(RunWithDriver({"doctor", "--dir", dir_.File("cache")}).exit, 0);
+  EXPECT_TRUE(HasLookedForDriver()) << "doctor names the GPU's libraries";
 }
 
 }  // namespace

@@ -281,7 +281,7 @@ TEST(MalformedProgram, ErrorsSayWhatIsWrong) {
     for (program::Buffer& buffer : *p.proto().mutable_buffers())
       if (buffer.kind() == program::Buffer::TEMPORARY) buffer.set_device("cuda");
   };
-  expect(all_on_device, refused, "thunk 0 \"matmul\": has operands on device \"cuda\"");
+  expect(all_on_device, invalid, "thunk 0 \"matmul\": has operands on the host and on device");
   expect(
       [](P& p) {
         p.proto()
