@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "graph/gradient/rules.h"
 #include "graph/infer.h"
 #include "graph/ops/nodes.h"
 #include "graph/ops/ops.h"
@@ -296,7 +297,8 @@ constexpr OpDef kRandomOps[] = {
      .infer = InferBits64,
      .scalar = PhiloxBody,
      .test = {0, 1e9},
-     .witness = "Random123: kat_vectors, philox2x32 10"},
+     .witness = "Random123: kat_vectors, philox2x32 10",
+     .gradient = {.none = gradient::kGivesIntegers}},
     {.name = "random_uniform",
      .doc = "Random numbers of [low, high). Input 1, the step, gives other ones for each of its "
             "values.",
