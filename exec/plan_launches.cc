@@ -74,7 +74,10 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
   if (launch.large && on_device)
     return absl::UnimplementedError("has more elements than a launch on a device counts");
   const bool nothing = on_device && ReducesNothing(kernel, operands.dims);
-  if (handle == nullptr || launch.large || nothing || AnyEmpty(operands.inputs)) {
+  // A package has no code of a kernel that could not be built, and knows it by its text alone.
+  const bool other_vm =
+      handle != nullptr && handle->Get()->vm && OnHost(handle->Get()->device) == on_device;
+  if (handle == nullptr || other_vm || launch.large || nothing || AnyEmpty(operands.inputs)) {
     KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, thunk.device, launch.large ? &RunLargeVm : nullptr));
   }
   if (!OnHost(handle->Get()->device) != on_device)
