@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -241,14 +242,18 @@ absl::Status ChildProcess::Write(absl::string_view payload, int timeout_ms) {
 }
 
 absl::StatusOr<std::string> ChildProcess::ReadToEnd(int timeout_ms) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_ms);
   std::string all;
   char buffer[4096];
   while (all.size() < sizeof(buffer)) {
     KILN_RETURN_IF_ERROR(CheckSocket());
     pollfd wait = {socket_.get(), POLLIN, 0};
-    const int ready = poll(&wait, 1, timeout_ms);
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    const int ready = poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return absl::UnavailableError("helper process: it prints nothing");
+    if (ready <= 0) return absl::UnavailableError("helper process: it does not end");
     const ssize_t n = read(socket_.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return absl::UnavailableError(absl::StrCat("helper process: ", strerror(errno)));

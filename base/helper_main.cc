@@ -24,6 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr rlim_t kMostFileBytes = rlim_t{1} << 30;  // of a child, and of what it starts
+
 // Address sanitizers reserve more than any limit.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kLimitsMemory = false;
@@ -34,6 +36,9 @@ constexpr bool kLimitsMemory = true;
 [[noreturn]] void WorkInChild(const ChildLimits& limits, const std::function<std::string()>& work,
                               int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setpgid(0, 0);  // with what it starts
+  const rlimit files{kMostFileBytes, kMostFileBytes};
+  setrlimit(RLIMIT_FSIZE, &files);
   const rlimit time{limits.cpu_seconds, limits.cpu_seconds + 1}, no_core{0, 0};
   const rlimit memory{limits.memory_bytes, limits.memory_bytes};
   if (limits.cpu_seconds != 0) setrlimit(RLIMIT_CPU, &time);
@@ -80,6 +85,7 @@ ChildAnswer AnswerInChild(const ChildLimits& limits, int timeout_ms,
   const pid_t child = fork();
   if (child == 0) WorkInChild(limits, work, ends[1]);
   const int error = errno;
+  if (child > 0) setpgid(child, child);  // the child does so too, whoever is first
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
@@ -96,7 +102,10 @@ ChildAnswer AnswerInChild(const ChildLimits& limits, int timeout_ms,
   }
   result.late = result.late || event == Event::kLate;
   close(ends[0]);
-  if (result.late || result.host_gone) kill(child, SIGKILL);
+  if (result.late || result.host_gone) {
+    kill(child, SIGKILL);
+    kill(-child, SIGKILL);  // tools that it waits for
+  }
   // One that has answered has nothing left to do but to end.
   while (!result.bytes.has_value() && waitpid(child, &result.wait_status, 0) < 0 &&
          errno == EINTR) {

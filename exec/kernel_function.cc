@@ -20,15 +20,20 @@ int RunDeviceVm(void** argv) {
   LaunchContext context = **static_cast<LaunchContext**>(argv[0]);
   const auto& kernel = *static_cast<const DeviceVm*>(context.kernel);
   auto& queue = *static_cast<DeviceQueue*>(context.stream);
+  const auto failed = [&](absl::Status status) {
+    queue.SetError(std::move(status));
+    return -1;
+  };
   OperandCopies copies(argv, kernel.counts);
   std::vector<std::vector<uint64_t>> memory;
   std::vector<void*> places;
   for (const OperandCopies::Operand& operand : copies.operands()) {
     places.push_back(memory.emplace_back(operand.bytes / sizeof(uint64_t) + 1).data());
-    if (operand.bytes > 0 && !queue.CopyOut(places.back(), operand.data, operand.bytes).ok())
-      return -1;
+    if (operand.bytes == 0) continue;
+    absl::Status copied = queue.CopyOut(places.back(), operand.data, operand.bytes);
+    if (!copied.ok()) return failed(std::move(copied));
   }
-  if (!queue.WaitForCopies().ok()) return -1;
+  if (absl::Status copied = queue.WaitForCopies(); !copied.ok()) return failed(std::move(copied));
   copies.Place(places);
   context.kernel = kernel.vm.get();
   LaunchContext* self = &context;
@@ -36,9 +41,9 @@ int RunDeviceVm(void** argv) {
   if (const int result = RunVm(copies.argv()); result != 0) return result;
   for (size_t i = 0; i < places.size(); ++i) {
     const OperandCopies::Operand& operand = copies.operands()[i];
-    if (operand.output && operand.bytes > 0 &&
-        !queue.CopyIn(operand.data, places[i], operand.bytes).ok())
-      return -1;
+    if (!operand.output || operand.bytes == 0) continue;
+    absl::Status copied = queue.CopyIn(operand.data, places[i], operand.bytes);
+    if (!copied.ok()) return failed(std::move(copied));
   }
   return 0;
 }

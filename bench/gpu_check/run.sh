@@ -29,10 +29,20 @@ results=results/$(echo "$device" | tr : _)
 tab=$(printf '\t')
 end=$(($(date +%s) + minutes * 60))
 
+selected() { # NAME: whether a pattern of --only, between commas, matches
+  set -f
+  for pattern in $(echo "$only" | tr , ' '); do
+    # shellcheck disable=SC2254
+    case $1 in $pattern) set +f; return 0 ;; esac
+  done
+  set +f
+  return 1
+}
+
 # One line of cases.tsv: name, kind, inputs, expects.
 each_case() { # FUNCTION: called with these four, those that --only names, until time is up
   while IFS=$tab read -r name kind inputs expects; do
-    case $name in $only) ;; *) continue ;; esac
+    selected "$name" || continue
     [ "$(date +%s)" -lt $end ] || { echo "gpu_check: $minutes minutes are over; run it again to go on" >&2; return; }
     "$1" "$name" "$kind" "$inputs" "$expects" </dev/null
   done <cases.tsv
@@ -132,6 +142,11 @@ fi
 awk -v made="$(cat made)" -f report.awk "$results/devices.json" cases.tsv "$results/checks.tsv" "$results/times.tsv" >"$results/report"
 sed '/^{/,$d' "$results/report"
 sed -n '/^{/,$p' "$results/report" >"$results/gpu_check.json"
-rm -f "$results/report" "$results/out"
+rm -f "$results/report" "$results/out" "$results/err"
 echo "written to $PWD/$results/gpu_check.json"
-! grep -qv "${tab}ok$tab" "$results/checks.tsv"
+! grep -qv "${tab}ok$tab" "$results/checks.tsv" || exit 1
+end=$(($(date +%s) + 60)) missing=0
+is_checked() { has_line "$results/checks.tsv" "$1" && known=yes || missing=$((missing + 1)); }
+known=
+each_case is_checked
+[ -n "$known" ] && [ $missing -eq 0 ]

@@ -13,9 +13,10 @@
 namespace kiln::cuda {
 namespace {
 
-constexpr size_t kMostArguments = 128;     // correctness: of a function
-constexpr size_t kMostScratch = 256;       // correctness: parts of it in a recipe
-constexpr size_t kScratchAlignment = 256;  // correctness: of each part
+constexpr size_t kMostArguments = 128;                   // correctness: of a function
+constexpr size_t kMostScratch = 256;                     // correctness: parts of it in a recipe
+constexpr int64_t kMostScratchBytes = int64_t{1} << 48;  // correctness: sums fit
+constexpr size_t kScratchAlignment = 256;                // correctness: of each part
 
 // What a recipe asks of a launch whose arguments are as kernel/abi.h says.
 class LaunchArguments final : public LaunchFacts {
@@ -94,7 +95,7 @@ absl::StatusOr<std::array<unsigned, 3>> Sizes(const std::array<LaunchExpr, 3>& e
   for (size_t k = 0; k < 3; ++k) {
     KILN_ASSIGN_OR_RETURN(const int64_t size, exprs[k].Evaluate(facts));
     if (size < 0 || size > INT32_MAX)
-      return absl::InternalError(absl::StrCat("launch: a size is ", size));
+      return absl::DataLossError(absl::StrCat("launch: a size is ", size));
     sizes[k] = static_cast<unsigned>(size);
   }
   return sizes;
@@ -180,6 +181,8 @@ absl::StatusOr<std::vector<DevicePointer>> PreparedKernel::Scratch(DevicePointer
   std::vector<DevicePointer> begins = {base};
   for (const LaunchExpr& part : kernel_->recipe_.scratch_bytes) {
     KILN_ASSIGN_OR_RETURN(const int64_t bytes, part.Evaluate(without));
+    if (bytes > kMostScratchBytes)
+      return absl::DataLossError(absl::StrCat("launch: ", bytes, " bytes of scratch"));
     begins.push_back(begins.back() +
                      (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kScratchAlignment - 1) /
                          kScratchAlignment * kScratchAlignment);

@@ -39,9 +39,6 @@ class LaunchQueue final : public DeviceQueue {
   absl::StatusOr<DevicePointer> Scratch(size_t bytes);
   // `argv` as kernel/abi.h says, operands on the device.
   absl::Status Launch(const DeviceKernel& kernel, void** argv);
-  void SetError(absl::Status error) {
-    if (error_.ok()) error_ = std::move(error);
-  }
   // body() with the device's context current.
   absl::Status Within(absl::FunctionRef<absl::Status()> body);
 
@@ -55,6 +52,9 @@ class LaunchQueue final : public DeviceQueue {
   absl::Status WaitForCopies() override;
   absl::Status Wait() override;
   absl::Status TakeError() override;
+  void SetError(absl::Status error) override {
+    if (error_.ok()) error_ = std::move(error);
+  }
   absl::StatusOr<std::unique_ptr<LaunchSequence>> Prepare(
       std::span<const DeviceCall> calls) override;
   absl::Status FlushCache() override;

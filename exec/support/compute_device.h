@@ -95,8 +95,10 @@ class DeviceQueue {
   virtual absl::Status WaitForCopies() = 0;
   // Until all of it has ended; then as TakeError.
   virtual absl::Status Wait() = 0;
-  // The first error of a launch since the last call.
+  // The first error of a launch since the last call; a KernelFn, which answers a number, hands it
+  // on by SetError.
   virtual absl::Status TakeError() = 0;
+  virtual void SetError(absl::Status error) = 0;
 
   // The sequence ends before the queue and the code.
   virtual absl::StatusOr<std::unique_ptr<LaunchSequence>> Prepare(

@@ -17,7 +17,7 @@ WRONG = """#!/bin/sh
 case "$*" in
   *"run cases/k1_64K"*"device cuda"*) exec "$0.real" "$@" --input a=random:9:0.1:1.1 ;;
   *"run cases/lstm_free"*"device cuda"*) echo "kiln: lost" >&2; exit 7 ;;
-  *"run cases/specials"*"device cuda"*) "$0.real" "$@" | sed 's/"vm": 0/"vm": 2/'; exit ;;
+  *"run cases/OTHER"*"device cuda"*) "$0.real" "$@" | sed 's/"vm": 0/"vm": 2/'; exit ;;
 esac
 exec "$0.real" "$@"
 """
@@ -77,10 +77,11 @@ class GpuCheck(unittest.TestCase):
     def test_tells_what_differs_and_goes_on(self):
         kiln = self.bundle / "tree/bin/kiln"
         kiln.rename(f"{kiln}.real")
-        kiln.write_text(WRONG)
+        other = next(name for name in self.cases if name not in ("k1_64K.f32", "lstm_free"))
+        kiln.write_text(WRONG.replace("OTHER", other))
         kiln.chmod(0o755)
         try:
-            done = self.run_it("--device", "cuda-emulated", "--no-timing", "--only", "[kls]*")
+            done = self.run_it("--device", "cuda-emulated", "--no-timing", "--only", f"[kl]*,{other}")
         finally:
             pathlib.Path(f"{kiln}.real").rename(kiln)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -88,13 +89,15 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(told["k1_64K.f32"][0], "differs")
         self.assertRegex(told["k1_64K.f32"][1], r"y: .* DIFFERS: element 0 is .*, expected .* of 65536 elements differ")
         self.assertEqual(told["lstm_free"][:2], ["failed", "kiln: lost "])
-        self.assertEqual(told["specials"][0], "vm")
+        self.assertEqual(told[other][0], "vm")
 
     def test_says_where_there_is_no_gpu(self):
         done = self.run_it("--device", "cuda:77")
         self.assertEqual(done.returncode, 5, done.stdout + done.stderr)
         self.assertIn("there is no GPU here", done.stdout)
         self.assertEqual(self.run_it("--nonsense").returncode, 2)
+        self.assertEqual(self.run_it("--device", "cuda-emulated", "--no-timing", "--only", "none").returncode, 1)
+        self.assertEqual(self.run_it("--device", "cuda-emulated", "--no-timing", "--minutes", "0").returncode, 1)
 
 
 if __name__ == "__main__":
