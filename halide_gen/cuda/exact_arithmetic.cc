@@ -33,7 +33,7 @@ bool IsSignedByte(Halide::Type type) { return type.element_of() == Halide::Int(8
 // The signed byte in 32 bits. prmt's selector of a byte with its highest bit set is that byte's
 // sign, eight times.
 Expr Extended(const Expr& byte) {
-  constexpr int kSigns = 0x8880;
+  constexpr int kSigns = 0x8880;  // correctness: the selector
   const Halide::Type type = Halide::Int(32, byte.type().lanes());
   const Expr word =
       Halide::cast(type, Halide::reinterpret(byte.type().with_code(halide_type_uint), byte));
