@@ -47,15 +47,15 @@ bool LiesAlong(const Kernel& kernel, const KernelInput& input) {
          input.dims.back() == kernel.innermost();
 }
 
-// Rows of whole vectors, of operands that begin at an access: Halide reads any that lies dense by
-// vectors where the index is a multiple of one, also what only a part of the rows is read of.
+// Rows of whole vectors, of operands that begin at an access: Halide reads any whose rows lie dense
+// by vectors where the index is a multiple of one, also what only a part of the rows is read of.
 std::string WhenAligned(const Kernel& kernel, int vector) {
   std::string when = absl::StrCat("(== (% extent", kernel.innermost(), " ", vector, ") 0)");
   const auto aligned = [&](const char* kind, size_t number) {
     when = absl::StrCat("(and ", when, " (<= ", kAccessBytes, " (align ", kind, number, ")))");
   };
   for (size_t k = 0; k < kernel.inputs.size(); ++k)
-    if (kernel.inputs[k].layout == Layout::kDense && !kernel.inputs[k].dims.empty())
+    if (kernel.inputs[k].layout != Layout::kStrided && !kernel.inputs[k].dims.empty())
       aligned("in", k);
   for (size_t k = 0; k < kernel.outputs.size(); ++k) aligned("out", k);
   return when;

@@ -285,6 +285,20 @@ TEST_F(DeviceKernels, WhatABlockSharesIsWritten) {
   CheckAll(kTransposes, {{9, 40, 8}, {3, 70, 33}}, {1 << 10, 1 << 10, 1 << 10}, 4);
 }
 
+// A row that is no dense operand is read by vectors, too, where it begins at one.
+TEST_F(DeviceKernels, RowsBeginWhereTheyDo) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a\nin   0 f32 [a] rows\n"
+      "s0 : f32 [] = reduce add over a (in0[a])\n"
+      "out  0 f32 [a] dense = sub(in0[a], s0[])\n");
+  for (const Schedule& schedule : DeviceCandidates(kernel, {1 << 20})) {
+    SCOPED_TRACE(schedule.ToString());
+    DeviceKernelCheck check(gpu_, kernel, schedule);
+    ASSERT_EQ(check.error(), "");
+    EXPECT_EQ(check.Run(RunOf(kernel, {256}), /*shifted=*/1), "");
+  }
+}
+
 TEST_F(DeviceKernels, CodeOfAnotherLaunchIsRefused) {
   const Kernel kernel = *ParseKernel(kRelu);
   DeviceKernelCheck check(gpu_, kernel, DeviceCandidates(kernel)[0]);
