@@ -9,33 +9,26 @@ namespace kiln::cuda {
 
 absl::StatusOr<std::unique_ptr<DeviceClock>> DeviceClock::Make(std::shared_ptr<Gpu> gpu) {
   std::unique_ptr<DeviceClock> clock(new DeviceClock(std::move(gpu)));
-  for (Event* const event : {&clock->from_, &clock->to_}) {
-    KILN_RETURN_IF_ERROR(clock->gpu_->Call(
-        "an event", [&] { return clock->gpu_->driver().cuEventCreate(event, 0); }));
+  for (std::shared_ptr<DeviceEvent>* const event : {&clock->from_, &clock->to_}) {
+    KILN_ASSIGN_OR_RETURN(*event, DeviceEvent::Make(clock->gpu_, /*timed=*/true));
   }
   return clock;
 }
 
-DeviceClock::~DeviceClock() {
-  for (const Event event : {from_, to_}) {
-    if (event == nullptr) continue;
-    gpu_->Call("cuEventDestroy", [&] { return gpu_->driver().cuEventDestroy_v2(event); })
-        .IgnoreError();
-  }
-}
-
 absl::Status DeviceClock::Start(Stream stream) {
-  return gpu_->Call("an event", [&] { return gpu_->driver().cuEventRecord(from_, stream); });
+  return gpu_->Call("an event",
+                    [&] { return gpu_->driver().cuEventRecord(from_->handle(), stream); });
 }
 
 absl::StatusOr<double> DeviceClock::Stop(Stream stream) {
   const Driver& driver = gpu_->driver();
   float ms = 0;
-  KILN_RETURN_IF_ERROR(gpu_->Call("an event", [&] { return driver.cuEventRecord(to_, stream); }));
   KILN_RETURN_IF_ERROR(
-      gpu_->Call("the work of a stream", [&] { return driver.cuEventSynchronize(to_); }));
+      gpu_->Call("an event", [&] { return driver.cuEventRecord(to_->handle(), stream); }));
   KILN_RETURN_IF_ERROR(
-      gpu_->Call("an event", [&] { return driver.cuEventElapsedTime(&ms, from_, to_); }));
+      gpu_->Call("the work of a stream", [&] { return driver.cuEventSynchronize(to_->handle()); }));
+  KILN_RETURN_IF_ERROR(gpu_->Call(
+      "an event", [&] { return driver.cuEventElapsedTime(&ms, from_->handle(), to_->handle()); }));
   return static_cast<double>(ms);
 }
 

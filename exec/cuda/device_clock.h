@@ -21,9 +21,6 @@ namespace kiln::cuda {
 class DeviceClock {
  public:
   static absl::StatusOr<std::unique_ptr<DeviceClock>> Make(std::shared_ptr<Gpu> gpu);
-  ~DeviceClock();
-  DeviceClock(const DeviceClock&) = delete;
-  DeviceClock& operator=(const DeviceClock&) = delete;
 
   absl::Status Start(Stream stream);
   // Waits until the device is done.
@@ -32,7 +29,7 @@ class DeviceClock {
  private:
   explicit DeviceClock(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
   const std::shared_ptr<Gpu> gpu_;
-  Event from_ = nullptr, to_ = nullptr;
+  std::shared_ptr<DeviceEvent> from_, to_;
 };
 
 }  // namespace kiln::cuda

@@ -110,10 +110,10 @@ TEST(Safetensors, ReadsWhatItWrites) {
 TEST(Safetensors, WritesStridedTensorsDense) {
   const std::string path = Folder() + "/m.safetensors";
   const Tensor whole = Numbered(DType::kI16, {2, 3});
-  const Tensor turned = Tensor::View(whole.data(), DType::kI16, {3, 2}, {1, 3});
-  KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, {{"x", turned}}));
+  const Tensor transposed = Tensor::View(whole.data(), DType::kI16, {3, 2}, {1, 3});
+  KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, {{"x", transposed}}));
   KILN_ASSERT_OK_AND_ASSIGN(const Safetensors read, ReadSafetensors(RealFileSystem(), path));
-  EXPECT_EQ(BytesOf(read.tensors.at("x")), BytesOf(turned.Clone()));
+  EXPECT_EQ(BytesOf(read.tensors.at("x")), BytesOf(transposed.Clone()));
 }
 
 TEST(Safetensors, ReadsUnalignedTensorsAndUnevenTruths) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -30,6 +29,7 @@
 #include "schedule/device.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
+#include "tests/cuda/network_paths.h"
 
 namespace kiln {
 namespace {
@@ -38,16 +38,8 @@ constexpr double kMultiprocessorBlocks = 32;
 constexpr double kReservedBytes = 1024;  // of shared memory, for each block
 
 std::vector<Graph> Graphs() {
-  std::vector<std::string> paths;
-  for (const char* folder : {KILN_TEST_DATA_DIR "/models", KILN_SOURCE_DIR "/bench/kernels"}) {
-    for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
-      const auto extension = file.path().extension();
-      if (extension == ".onnx" || extension == ".graph") paths.push_back(file.path());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
   std::vector<Graph> graphs;
-  for (const std::string& path : paths) {
+  for (const std::string& path : NetworkPaths()) {
     const auto source = ModelSource::Read(path, {});
     EXPECT_THAT(source, IsOk()) << path;
     if (source.ok()) graphs.push_back(source->graph());

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,17 +19,6 @@
 
 namespace kiln {
 namespace {
-
-std::vector<std::string> Networks() {
-  std::vector<std::string> names;
-  for (const auto& net : std::filesystem::directory_iterator(KILN_TEST_DATA_DIR "/models/tiny"))
-    names.push_back(net.path().filename().string());
-  std::sort(names.begin(), names.end());
-  const uint64_t every = FromEnvironment("KILN_EVERY", 1);
-  std::vector<std::string> chosen;
-  for (size_t k = 0; k < names.size(); k += every) chosen.push_back(names[k]);
-  return chosen;
-}
 
 class LibraryNetworks : public testing::TestWithParam<std::string> {
  protected:
@@ -109,7 +96,8 @@ TEST_P(CachedNetwork, HasTheCallsOfTheLibrariesThatAreThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(One, CachedNetwork, testing::Values("mlp_mixer_small"));
-INSTANTIATE_TEST_SUITE_P(All, LibraryNetworks, testing::ValuesIn(Networks()),
+INSTANTIATE_TEST_SUITE_P(All, LibraryNetworks,
+                         testing::ValuesIn(TinyNetworks(FromEnvironment("KILN_EVERY", 1))),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,21 +16,10 @@
 #include "tests/base/status_matchers.h"
 #include "tests/cuda/device_kernel_check.h"
 #include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/network_paths.h"
 
 namespace kiln {
 namespace {
-
-std::vector<std::string> Models() {
-  std::vector<std::string> paths;
-  for (const char* folder : {KILN_TEST_DATA_DIR "/models", KILN_SOURCE_DIR "/bench/kernels"}) {
-    for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
-      const auto extension = file.path().extension();
-      if (extension == ".onnx" || extension == ".graph") paths.push_back(file.path());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 // The kernel's own extents, but of outer dims three at most, and of a long row what takes the same
 // code: the emulator takes a second for some hundred million instructions.
@@ -89,7 +77,7 @@ class NetworkKernels : public testing::Test {
 };
 
 TEST_F(NetworkKernels, HaveTheBitsOfTheText) {
-  for (const std::string& path : Models()) CheckModel(path);
+  for (const std::string& path : NetworkPaths()) CheckModel(path);
   EXPECT_GT(seen_.size(), 50u);
   EXPECT_GE(checked_, static_cast<int>(seen_.size() / each_));
 }

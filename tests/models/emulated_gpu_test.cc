@@ -3,8 +3,6 @@
 // the host but what has no kernels. One network of KILN_EVERY.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,17 +17,6 @@
 
 namespace kiln {
 namespace {
-
-std::vector<std::string> Networks() {
-  std::vector<std::string> names;
-  for (const auto& net : std::filesystem::directory_iterator(KILN_TEST_DATA_DIR "/models/tiny"))
-    names.push_back(net.path().filename().string());
-  std::sort(names.begin(), names.end());
-  const uint64_t every = FromEnvironment("KILN_EVERY", 3);
-  std::vector<std::string> chosen;
-  for (size_t k = 0; k < names.size(); k += every) chosen.push_back(names[k]);
-  return chosen;
-}
 
 class EmulatedGpu : public testing::TestWithParam<std::string> {};
 
@@ -65,7 +52,8 @@ TEST_P(EmulatedGpu, GivesTheExpectedOutputs) {
   EXPECT_EQ(library_calls, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EmulatedGpu, testing::ValuesIn(Networks()),
+INSTANTIATE_TEST_SUITE_P(All, EmulatedGpu,
+                         testing::ValuesIn(TinyNetworks(FromEnvironment("KILN_EVERY", 3))),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

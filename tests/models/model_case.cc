@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/models/model_case.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -17,6 +18,16 @@ std::vector<Tensor> ReadTensors(const std::string& folder, const std::string& st
     if (!tensor.ok()) return tensors;
     tensors.push_back(*std::move(tensor));
   }
+}
+
+std::vector<std::string> TinyNetworks(uint64_t every) {
+  std::vector<std::string> names;
+  for (const auto& net : std::filesystem::directory_iterator(KILN_TEST_DATA_DIR "/models/tiny"))
+    names.push_back(net.path().filename().string());
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> chosen;
+  for (size_t k = 0; k < names.size(); k += every) chosen.push_back(names[k]);
+  return chosen;
 }
 
 std::string FetchedModel(const std::string& name) {

@@ -3,6 +3,7 @@
 #ifndef KILN_TESTS_MODELS_MODEL_CASE_H_
 #define KILN_TESTS_MODELS_MODEL_CASE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ namespace kiln {
 
 // input_0.npy, input_1.npy, ... or expected_0.npy, ... of a folder, until one is missing.
 std::vector<Tensor> ReadTensors(const std::string& folder, const std::string& stem);
+
+// Names of each n-th of the tiny networks, tests/data/models/tiny/NAME.
+std::vector<std::string> TinyNetworks(uint64_t every);
 
 // The trained network as scripts/fetch_model leaves it; empty where it is not there.
 std::string FetchedModel(const std::string& name);
