@@ -311,7 +311,13 @@ void Parser::DecodeBarrier() {
   }
   instruction_.kind = Kind::kBarrier;
   instruction_.aligned = parts_[0] == "bar" || Has("aligned");
-  instruction_.source[0] = SourceOperand({4, false});
+  if (Peek().type == Token::Type::kNumber || Peek().Is("-")) {
+    const uint64_t number = ParseInteger();
+    if (number >= kBarriers) Fail("barrier ", number, " is none of the ", kBarriers, " of a block");
+    instruction_.source[0] = ConstantRow(number);
+  } else {
+    instruction_.source[0] = SourceOperand({4, false});
+  }
   if (Take(",")) Fail("a barrier of a part of the block is not emulated");
 }
 

@@ -48,6 +48,8 @@ absl::string_view DescribeCheck(Check check) {
       return "member mask without the lane itself";
     case Check::kShuffleAbsentLane:
       return "shuffle from an absent lane";
+    case Check::kBarrierNumber:
+      return "barrier whose number is not below 16";
     case Check::kWarpDeadlock:
       return "deadlock: lanes of the member mask, or of the barrier, never come";
     case Check::kBudget:

@@ -32,6 +32,7 @@ enum class Check : uint8_t {
   kBarriersMeet,
   kShuffleNotMember,
   kShuffleAbsentLane,
+  kBarrierNumber,
   kWarpDeadlock,
   kBudget,
   kTrap,

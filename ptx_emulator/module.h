@@ -94,6 +94,7 @@ enum SpecialRow : int {
 };
 
 inline constexpr int kNoRow = -1;
+inline constexpr uint64_t kBarriers = 16;  // of a block
 
 struct Instruction {
   Kind kind = Kind::kAlu;

@@ -239,6 +239,10 @@ void Parser::ParseDirective() {
   if (first.Is(".shared") || first.Is(".extern")) {
     const ArrayDeclaration array = ParseArray();
     shared_[array.name] = array;
+    shared_offsets_.erase(array.name);  // of the module's array of that name
+    // A kernel has its own arrays also where it does not use them, and of the module's what it
+    // uses.
+    if (!array.external) SharedOffset(array.name);
     return;
   }
   if (first.Is(".local")) {

@@ -184,6 +184,15 @@ bool Block::Barrier(Warp& warp, const Instruction& instruction, uint32_t mask, G
     ++group.pc;
     return true;
   }
+  bool numbered = true;
+  ForLanes(mask, [&](int lane) {
+    const auto number = static_cast<uint32_t>(warp.Row(instruction.source[0])[lane]);
+    numbered &= number < kBarriers;
+  });
+  if (!numbered) {
+    Fault(Check::kBarrierNumber, instruction, cuda::kIllegalInstruction);
+    return false;
+  }
   if (instruction.aligned && mask != warp.live) Find(Check::kDivergentBarrier, instruction);
   SetPc(warp, mask, group.pc);
   SetPc(warp, group.lanes & ~mask, group.pc + 1);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "halide_gen/common/opaque_loads.h"
-#include "halide_gen/common/primitives.h"
 #include "halide_gen/common/vanishing_reads.h"
 #include "schedule/analysis.h"
 
@@ -173,6 +172,21 @@ Expr ExprEmitter::Value(const ScalarExpr& expr, Scope& scope) const {
   return root;
 }
 
+const HalfConversions* ExprEmitter::HalvesOf(DType type) const {
+  return type == DType::kF16 || type == DType::kBF16 ? operands_.halves : nullptr;
+}
+
+Expr ExprEmitter::Element(const Expr& stored, DType type) const {
+  const HalfConversions* const halves = HalvesOf(type);
+  return halves != nullptr ? halves->from_storage(stored, type) : FromStorage(stored, type);
+}
+
+Expr ExprEmitter::Stored(const ScalarExpr& expr, DType type, Scope& scope) const {
+  const Expr value = Value(expr, scope);
+  const HalfConversions* const halves = HalvesOf(type);
+  return halves != nullptr ? halves->to_storage(value, type) : ToStorage(value, type);
+}
+
 Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded,
                        const std::vector<Expr>& values, Scope& scope) const {
   const ExprNode& node = expr.node(id);
@@ -195,6 +209,8 @@ Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded,
   for (int i = 0; i < 3; ++i) {
     if (node.args[i] >= 0) args[i] = values[static_cast<size_t>(node.args[i])];
   }
+  if (node.op == ScalarOp::kRoundTo && operands_.halves != nullptr)
+    return operands_.halves->round(args[0], node.aux);
   return Primitive(node, args, expr.node(node.args[0]).type);
 }
 
@@ -233,20 +249,20 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
   const KernelInput& input = kernel_.inputs[ref];
   Halide::ImageParam image = operands_.inputs[ref];
   if (copies_[ref].defined() && identity && !scope.copy_arguments.empty()) {
-    return FromStorage(copies_[ref](scope.copy_arguments), input.type);
+    return Element(copies_[ref](scope.copy_arguments), input.type);
   }
   if (copies_[ref].defined() && identity) {
     const auto iterated = scope.coordinates.begin() + kernel_.num_iterated();
-    return FromStorage(copies_[ref](std::vector<Expr>(std::make_reverse_iterator(iterated),
-                                                      scope.coordinates.rend())),
-                       input.type);
+    return Element(copies_[ref](std::vector<Expr>(std::make_reverse_iterator(iterated),
+                                                  scope.coordinates.rend())),
+                   input.type);
   }
   if (const Table& table = tables_[ref]; table.func.defined() && scope.start.defined()) {
     const bool rows = scope.row.defined() && scope.flat == 1;
     Expr step = scope.start % table.period + scope.step;
     if (rows && input.dims.back() == kernel_.innermost())
       step = step * operands_.extents[static_cast<size_t>(kernel_.innermost())] + index.back();
-    return FromStorage(table.func(step), input.type);
+    return Element(table.func(step), input.type);
   }
   std::vector<Expr> args;
   if (input.layout != Layout::kDense || index.empty()) {
@@ -275,7 +291,7 @@ Expr ExprEmitter::ReadInput(const ExprNode& node, const std::vector<Expr>& index
     const auto* lane = scope.lane.as<Halide::Internal::Variable>();
     if (Halide::Internal::expr_uses_var(stored, lane->name)) stored = LoadIf(scope.inside, stored);
   }
-  return FromStorage(input.dims.empty() ? Opaque(stored) : stored, input.type);
+  return Element(input.dims.empty() ? Opaque(stored) : stored, input.type);
 }
 
 Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index, bool identity,
@@ -289,7 +305,7 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
     } else if (scope.flat > 1) {
       const bool some = HasSomeOfTail(kernel_, stage.dims, scope.flat);
       args = FlatArguments(stage, index, scope);
-      if (some && scope.tail.defined()) return FromStorage(spreads_[ref](args), stage.type);
+      if (some && scope.tail.defined()) return Element(spreads_[ref](args), stage.type);
     } else if (scope.row.defined()) {
       args = scope.row_arguments;
       if (args.empty()) args = {scope.row};
@@ -298,7 +314,7 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
       args[0] = scope.tile;
       args.insert(args.begin(), scope.lane);
     }
-    return FromStorage(func(args), stage.type);
+    return Element(func(args), stage.type);
   }
   if (identity) return Value(stage.expr, scope);
   Scope::Key key{node.ref, {}};

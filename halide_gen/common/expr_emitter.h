@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "halide_gen/common/primitives.h"
 #include "kernel/kernel.h"
 
 namespace kiln {
@@ -41,6 +42,7 @@ struct Operands {
   std::vector<Halide::Expr> extents;       // int32, one per dim
   std::vector<Halide::Expr> params;        // as in memory: bool is a byte
   std::vector<Halide::Argument> arguments;
+  const HalfConversions* halves = nullptr;  // null: as in primitives.h
 
   static Operands Of(const Kernel& kernel);
 };
@@ -105,7 +107,13 @@ class ExprEmitter {
   // The value of `expr` at the scope's coordinates.
   Halide::Expr Value(const ScalarExpr& expr, Scope& scope) const;
 
+  // That value as an element of `type` in memory.
+  Halide::Expr Stored(const ScalarExpr& expr, DType type, Scope& scope) const;
+
  private:
+  const HalfConversions* HalvesOf(DType type) const;  // null: none of the device
+  // The value of an element that was read.
+  Halide::Expr Element(const Halide::Expr& stored, DType type) const;
   Halide::Expr Node(const ScalarExpr& expr, ExprId id, bool guarded,
                     const std::vector<Halide::Expr>& values, Scope& scope) const;
   Halide::Expr Read(const ExprNode& node, bool guarded, const std::vector<Halide::Expr>& values,

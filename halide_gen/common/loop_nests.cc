@@ -99,7 +99,7 @@ std::vector<Expr> OutputValues(const Kernel& kernel, const std::vector<size_t>& 
   std::vector<Expr> values;
   for (const size_t i : group) {
     const KernelOutput& output = kernel.outputs[i];
-    values.push_back(ToStorage(emitter.Value(output.expr, scope), output.type));
+    values.push_back(emitter.Stored(output.expr, output.type, scope));
   }
   return values;
 }

@@ -27,6 +27,13 @@ Halide::Type StorageType(DType type);
 Halide::Expr FromStorage(const Halide::Expr& stored, DType type);
 Halide::Expr ToStorage(const Halide::Expr& value, DType type);
 
+// How a device converts 16-bit floats, where it has instructions that these expressions are not.
+struct HalfConversions {
+  Halide::Expr (*from_storage)(const Halide::Expr& stored, DType type);
+  Halide::Expr (*to_storage)(const Halide::Expr& value, DType type);
+  Halide::Expr (*round)(const Halide::Expr& value, DType type);  // kRoundTo
+};
+
 // A constant from its bits as ExprNode::imm holds them.
 Halide::Expr Constant(DType type, uint64_t bits);
 

@@ -156,13 +156,13 @@ void ColumnForm::HoldStages(ExprEmitter& emitter) {
     if (IsReduction(stage)) {
       of_stages_.emplace_back(i, Reduced(stage, std::to_string(i), rows_, [&](const Expr& row) {
                                 Scope scope = ScopeAt(plane_, row);
-                                return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+                                return emitter.Stored(stage.expr, stage.type, scope);
                               }));
     } else if (stage.dims == FirstReduction(kernel_).dims) {
       Scope scope = ScopeAt(plane_, Expr());
       Held& held = held_.emplace_back();
       held.func = Func(absl::StrCat("column", i));
-      held.func(v_, x_, plane_) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+      held.func(v_, x_, plane_) = emitter.Stored(stage.expr, stage.type, scope);
       of_stages_.emplace_back(i, held.func);
     } else {
       continue;
@@ -284,7 +284,7 @@ DeviceNest ColumnForm::Level(size_t stage, int64_t level, int32_t from, int32_t 
     if (from >= 0)
       return scratch_.Load(nest, from, (of * length + first + row) * width_ + Column());
     Scope scope = ScopeAt(of, first + row);
-    return ToStorage(emitter.Value(reduction.expr, scope), reduction.type);
+    return emitter.Stored(reduction.expr, reduction.type, scope);
   });
   nest.func = Func("level" + name);
   nest.func(v_, x_, plane_) = reduced(v_, x_, plane_);

@@ -1,56 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "halide_gen/cuda/device_library.h"
 
-#include "absl/strings/str_cat.h"
+#include <array>
 
-// What libHalide would find under these names is its library for sm_80. A module without anything
-// in it: llvm-as-14 -o - /dev/null
-// clang-format off
-extern "C" {
-[[gnu::visibility("default")]] extern const unsigned char
-    halide_internal_initmod_ptx_compute_20_ll[];
-[[gnu::visibility("default")]] extern const int halide_internal_initmod_ptx_compute_20_ll_length;
-const unsigned char halide_internal_initmod_ptx_compute_20_ll[] =
-    "BC\300\3365\024\000\000\005\000\000\000b\0140$JY\276f\215\373\264\257\013Q\200L\001\000\000"
-    "\000!\014\000\000\361\000\000\000\013\002!\000\002\000\000\000\026\000\000\000\007\201#\221A"
-    "\310\004I\006\02029\222\001\204\014%\005\010\031\036\004\213b\200\004E\002B\222\013B$\0202"
-    "\0248\010\030K\0122\022\210Hp\304!#D\022\207\214\020A\222\002d\310\010\261\024 CF\210 \311"
-    "\0012\022\204\030*(*\2201|\260\134\221 \301\310\000\000\000\211 \000\000\011\000\000\0002"
-    "\042H\010 bF\000!+$\230\004!%$\230\004\031'\014\205\244\220`\022d\134 $a\202 \030\010\000"
-    "\032!\014Y\020\264\277,\022\033\004\212\332\003\000\000\304b\000\000\227\000\000\0003\010"
-    "\200\034\304\341\034f\024\001=\210C8\204\303\214B\200\007yx\007s\230q\014\346\000\017\355"
-    "\020\016\364\200\0163\014B\036\302\301\035\316\241\034f0\005=\210C8\204\203\033\314\003=\310"
-    "C=\214\003=\314x\214tp\007{\010\007yH\207pp\007zp\003vx\207p \207\031\314\021\016\354\220"
-    "\016\3410\017n0\017\343\360\016\360P\0163\020\304\035\336!\034\330!\035\302a\036f0\211;\274"
-    "\203;\320C9\264\003<\274\203<\204\003;\314\360\024v`\007{h\0077h\207rh\0077\200\207p\220\207"
-    "p`\007v(\007v\370\005vx\207w\200\207_\010\207q\030\207r\230\207y\230\201,\356\360\016\356"
-    "\340\016\365\300\016\3540\003b\310\241\034\344\241\034\314\241\034\344\241\034\334a\034\312!"
-    "\034\304\201\035\312a\006\326\220C9\310C9\230C9\310C9\270\3038\224C8\210\003;\224\303/\274"
-    "\203<\374\202;\324\003;\260\303\014\307i\207pX\207rp\203th\007x`\207t\030\207t\240\207\031"
-    "\316S\017\356\000\017\362P\016\344\220\016\343@\017\341 \016\354P\0163 (\035\334\301\036\302"
-    "A\036\322!\034\334\201\036\334\340\034\344\341\035\352\001\036f\030Q8\260C:\234\203;\314P$v`"
-    "\007{h\0077`\207wx\007x\230QL\364\220\017\360P\0163\036j\036\312a\034\350!\035\336\301\035~"
-    "\001\036\344\241\034\314!\035\360a\006T\205\2038\314\303;\260C=\320C9\374\302<\344C;\210\303"
-    ";\260\303\214\305\012\207y\230\207w\030\207t\010\007z(\007r\230\201\134\343\020\016\354\300"
-    "\016\345P\016\3630#\301\322A\036\344\341\027\330\341\035\336\001\036fH\031;\260\203=\264\203"
-    "\033\204\3038\214C9\314\303<\270\3019\310\303;\324\003<\314H\264q\010\007v`\007q\010\207qX"
-    "\207\031\333\306\016\354`\017\355\340\006\360 \017\3450\017\345 \017\366P\016n\020\016\3430"
-    "\016\3450\017\363\340\006\351\340\016\344P\016\3700#\342\354a\034\302\201\035\330\341\027"
-    "\354!\035\346!\035\304!\035\330!\035\350!\037f \235;\274C=\270\0039\224\2039\314X\274pp\007w"
-    "x\007z\010\007zH\207wp\007\000\000\251\030\000\000!\000\000\000\013\012r(\207w\200\007zXp"
-    "\230C=\270\3038\260C9\320\303\202\346\034\306\241\015\350A\036\302\301\035\346!\035\350!\035"
-    "\336\301\035\0264\343`\016\347P\017\341 \017\344@\017\341 \017\347P\016\364\260\200\201\007y"
-    "(\207p`\007vx\207q\010\007z(\007rXp\234\3038\264\001;\244\203=\224\303\002k\034\330!\034\334"
-    "\341\034\334 \034\344a\034\334 \034\350\201\036\302a\034\320\241\034\310a\034\302\201\035"
-    "\330\001\321\020\000\000\006\000\000\000\007\314<\244\203;\234\003;\224\003=\240\203<\224C8"
-    "\220\303\001\000\000\000q \000\000\002\000\000\0002\016\020\042\004\000\000\000\000\000\000"
-    "\000]\014\000\000\005\000\000\000\022\003\224\01314.0.6e0.ll\000\000\000\000\000";
-const int halide_internal_initmod_ptx_compute_20_ll_length =
-    static_cast<int>(sizeof(halide_internal_initmod_ptx_compute_20_ll)) - 1;
-}
-// clang-format on
+#include "absl/strings/str_cat.h"
+#include "halide_gen/cuda/device_library_bitcode.h"
 
 namespace kiln {
+namespace {
+
+constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+constexpr size_t DigitOf(char c) {
+  size_t digit = 0;
+  while (kDigits[digit] != c) ++digit;
+  return digit;
+}
+
+// Of four digits, three bytes; the text may end with up to two signs that are none.
+constexpr size_t kBytes = [] {
+  size_t digits = sizeof kDeviceLibraryBitcode - 1;
+  while (kDeviceLibraryBitcode[digits - 1] == '=') --digits;
+  return digits * 3 / 4;  // correctness
+}();
+
+constexpr std::array<unsigned char, kBytes> Bitcode() {
+  std::array<unsigned char, kBytes> bytes{};
+  for (size_t i = 0; i < kBytes; ++i) {
+    const char* const digits = kDeviceLibraryBitcode + i / 3 * 4 + i % 3;
+    const size_t both = DigitOf(digits[0]) << 6 | DigitOf(digits[1]);
+    bytes[i] = static_cast<unsigned char>(both >> (4 - 2 * (i % 3)));  // correctness
+  }
+  return bytes;
+}
+
+}  // namespace
+
+// libHalide looks its library for sm_80 up under these names.
+extern "C" {
+[[gnu::visibility("default")]] extern const std::array<unsigned char, kBytes>
+    halide_internal_initmod_ptx_compute_20_ll;
+[[gnu::visibility("default")]] extern const int halide_internal_initmod_ptx_compute_20_ll_length;
+constinit const std::array<unsigned char, kBytes> halide_internal_initmod_ptx_compute_20_ll =
+    Bitcode();
+constinit const int halide_internal_initmod_ptx_compute_20_ll_length = static_cast<int>(kBytes);
+}
 
 absl::Status CheckCallsNoLibrary(absl::string_view ptx) {
   const size_t at = ptx.find(".extern .func");

@@ -96,7 +96,7 @@ class StageNests {
 
 DeviceNest& StageNests::Begin() {
   DeviceNest& nest = nests_.emplace_back();
-  nest.operands = Operands::Of(kernel_);
+  nest.operands = OperandsFor(kernel_);
   return nest;
 }
 
@@ -137,7 +137,7 @@ void StageNests::AddElements(const Dims& dims, const ScalarExpr& expr, DType typ
     extents.emplace_back(1);
   }
   nest.func = Func(absl::StrCat("elements", nests_.size()));
-  nest.func(vars) = ToStorage(emitter.Value(expr, scope), type);
+  nest.func(vars) = emitter.Stored(expr, type, scope);
   nest.results = {result};
   SetExtents(nest.func, extents);
   const bool output = result.kind == LaunchOperand::Kind::kOutput;
@@ -223,7 +223,7 @@ Expr StageNests::Element(DeviceNest& nest, const ExprEmitter& emitter, const Lev
   scope.coordinates.resize(kernel_.dims.size());
   SetCoordinates(nest.operands, of, level.left, scope);
   scope.coordinates[static_cast<size_t>(level.dim)] = inside;
-  if (level.from < 0) return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+  if (level.from < 0) return emitter.Stored(stage.expr, stage.type, scope);
   Dims dims = level.left;
   dims.insert(std::upper_bound(dims.begin(), dims.end(), level.dim), level.dim);
   return scratch_.Load(nest, level.from, RowMajor(nest.operands, dims, scope.coordinates));

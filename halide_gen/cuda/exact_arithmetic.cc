@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "halide_gen/common/vector_fma.h"
+#include "halide_gen/cuda/device_library.h"
 
 namespace kiln {
 namespace {
@@ -30,17 +31,9 @@ Expr Difference(const Expr& a, const Expr& b) {
 
 bool IsSignedByte(Halide::Type type) { return type.element_of() == Halide::Int(8); }
 
-// The signed byte in 32 bits. prmt's selector of a byte with its highest bit set is that byte's
-// sign, eight times.
+// The signed byte in 32 bits.
 Expr Extended(const Expr& byte) {
-  constexpr int kSigns = 0x8880;  // correctness: the selector
-  const Halide::Type type = Halide::Int(32, byte.type().lanes());
-  const Expr word =
-      Halide::cast(type, Halide::reinterpret(byte.type().with_code(halide_type_uint), byte));
-  return Call::make(
-      type, "llvm.nvvm.prmt",
-      {word, Halide::Internal::make_zero(type), Halide::Internal::make_const(type, kSigns)},
-      Call::PureExtern);
+  return Call::make(Halide::Int(32, byte.type().lanes()), kDeviceWidenI8, {byte}, Call::PureExtern);
 }
 
 // Whether the value is a term of the launch recipe: integers of 32 bits, made of extents and
@@ -120,11 +113,7 @@ Expr ExactArithmetic::visit(const Halide::Internal::Cast* op) {
   const bool wider = op->type.is_int_or_uint() && op->type.bits() > 8;
   if (wider && IsSignedByte(op->value.type()))
     return Halide::cast(op->type, Extended(mutate(op->value)));
-  const bool to_half = op->type.element_of() == Halide::Float(16);
-  if (!to_half || op->value.type().element_of() != Halide::Float(32)) return IRMutator::visit(op);
-  return Halide::reinterpret(op->type,
-                             Call::make(op->type.with_code(halide_type_int), "llvm.nvvm.f2h.rn",
-                                        {mutate(op->value)}, Call::PureExtern));
+  return IRMutator::visit(op);
 }
 
 Expr ExactArithmetic::visit(const Call* op) {

@@ -16,10 +16,9 @@
 namespace kiln {
 
 // Float arithmetic as calls of NVVM's functions that round to nearest even; a - b is fma(b, -1, a),
-// for which there is an instruction and no such function. Rounding to f16 is such a call too: of
-// two that are stored side by side LLVM 21 drops the conversion, and stores low halves of floats.
-// So is extending the sign of a byte: of four that are loaded as one word LLVM 21 compares them as
-// if they had none, even where the text compares what they are cast to.
+// for which there is an instruction and no such function. What extends the sign of a byte is a call
+// of the device library: of four that are loaded as one word LLVM 21 compares them as if they had
+// none, even where the text compares what they are cast to.
 class ExactArithmetic : public Halide::Internal::IRMutator {
  protected:
   using IRMutator::visit;

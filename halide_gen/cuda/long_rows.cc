@@ -157,12 +157,12 @@ void LongRowForm::HoldStages(ExprEmitter& emitter) {
     held.func = Func(absl::StrCat("of_row", i));
     if (!IsReduction(stage)) {
       Scope scope = ScopeAt(row_, Expr());
-      held.func(u_, row_) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+      held.func(u_, row_) = emitter.Stored(stage.expr, stage.type, scope);
     } else {
       const std::vector<Var> of = {t_, w_, row_};
       Accumulate64(stage, of, w_, length_, held, [&](const Expr& at) {
         Scope scope = ScopeAt(row_, at);
-        return ToStorage(emitter.Value(stage.expr, scope), stage.type);
+        return emitter.Stored(stage.expr, stage.type, scope);
       });
       held.of_blocks = Func(absl::StrCat("of_blocks", i));
       held.of_blocks(of) = Folded(stage, held, of);
@@ -285,7 +285,7 @@ DeviceNest LongRowForm::Level(size_t stage, int64_t level, int32_t from, int32_t
   Accumulate64(reduction, {t_, p}, own % pieces, length, held, [&](const Expr& at) {
     if (from >= 0) return scratch_.Load(nest, from, row * length + at);
     Scope scope = ScopeAt(row, at);
-    return ToStorage(emitter.Value(reduction.expr, scope), reduction.type);
+    return emitter.Stored(reduction.expr, reduction.type, scope);
   });
   held.func = Func("folded");
   held.func(t_, p) = Folded(reduction, held, {t_, p});

@@ -3,11 +3,40 @@
 
 #include "absl/strings/str_cat.h"
 #include "halide_gen/common/loop_nests.h"
+#include "halide_gen/common/primitives.h"
+#include "halide_gen/cuda/device_library.h"
 
 namespace kiln {
+namespace {
+
+using Halide::Internal::Call;
+
+// A call also keeps Halide from making one cast of two, of f64 -> f32 -> f16.
+Halide::Expr RoundedBits(const Halide::Expr& value, DType type) {
+  const char* const name = type == DType::kF16 ? kDeviceRoundF16 : kDeviceRoundBf16;
+  const Halide::Type storage = StorageType(type);
+  const Halide::Expr bits =
+      Call::make(storage.with_code(halide_type_uint), name, {value}, Call::PureExtern);
+  return storage.is_float() ? Halide::reinterpret(storage, bits) : bits;
+}
+
+Halide::Expr Widened(const Halide::Expr& stored, DType type) {
+  if (type == DType::kF16) return FromStorage(stored, type);
+  return Call::make(Halide::Float(32), kDeviceWidenBf16, {stored}, Call::PureExtern);
+}
+
+Halide::Expr RoundedValue(const Halide::Expr& value, DType type) {
+  if (type == DType::kF16) return Widened(RoundedBits(value, type), type);
+  return Call::make(Halide::Float(32), kDeviceRoundToBf16, {value}, Call::PureExtern);
+}
+
+constexpr HalfConversions kHalves = {Widened, RoundedBits, RoundedValue};
+
+}  // namespace
 
 Operands OperandsFor(const Kernel& kernel, int vector) {
   Operands operands = Operands::Of(kernel);
+  operands.halves = &kHalves;
   if (vector == 1) return operands;
   Halide::Expr& length = operands.extents[static_cast<size_t>(kernel.innermost())];
   length = length / vector * vector;

@@ -40,7 +40,7 @@ struct DeviceNests {
 
 // The operands of a nest. With vectors, rows are whole ones, and what lies along them begins at an
 // access: true where WhenAligned holds.
-Operands OperandsFor(const Kernel& kernel, int vector);
+Operands OperandsFor(const Kernel& kernel, int vector = 1);
 // The outputs `group`, as results of a nest.
 std::vector<LaunchOperand> ResultsOf(const std::vector<size_t>& group);
 // Says what the stride of an axis of a buffer of the nest's func is: lowered code reads it.

@@ -57,7 +57,7 @@ DeviceNests BuildTiles(const Kernel& kernel, const Schedule& schedule) {
   const auto along = static_cast<int>(tiles.along), rows = static_cast<int>(tiles.rows);
   const auto x_dim = static_cast<size_t>(kernel.innermost()), y_dim = static_cast<size_t>(along);
   DeviceNest nest;
-  nest.operands = Operands::Of(kernel);
+  nest.operands = OperandsFor(kernel);
   const Expr width = nest.operands.extents[x_dim], height = nest.operands.extents[y_dim];
   const Expr between = ExtentOf(nest.operands, along + 1, kernel.innermost());
   const Expr before = ExtentOf(nest.operands, 0, along);

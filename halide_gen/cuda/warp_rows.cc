@@ -128,7 +128,7 @@ Func RowForm::Accumulated(size_t stage, const Expr& first_step, const ExprEmitte
   const Expr step = first_step + over.x;
   if (blocks) over.where(step < Steps());
   Scope scope = ScopeAt(step, v_);
-  const Expr element = ToStorage(emitter.Value(reduction.expr, scope), reduction.type);
+  const Expr element = emitter.Stored(reduction.expr, reduction.type, scope);
   const Expr inside =
       aligned_ ? step * map_.threads + t_ < length_ / map_.each() : Element(step, v_) < length_;
   Held& held = held_.emplace_back();
@@ -196,7 +196,7 @@ void RowForm::HoldStages(ExprEmitter& emitter) {
       Scope scope = ScopeOfRow();
       Held& held = held_.emplace_back();
       held.func = Func(absl::StrCat("row", i));
-      held.func(t_, row_) = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+      held.func(t_, row_) = emitter.Stored(stage.expr, stage.type, scope);
       emitter.Store(static_cast<int32_t>(i), held.func);
     }
   }

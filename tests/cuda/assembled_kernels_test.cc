@@ -44,12 +44,7 @@ std::vector<Graph> Graphs() {
     EXPECT_THAT(source, IsOk()) << path;
     if (source.ok()) graphs.push_back(source->graph());
     if (!absl::EndsWith(path, ".graph")) continue;
-    std::ifstream in(path);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    // As bench/compare --dtype does.
-    const std::regex port(R"(\n((?:input|const) \S+ : )f32\b)"), cast(R"(\bto = f32\b)");
-    const auto narrow = ParseGraph(
-        std::regex_replace(std::regex_replace(text, port, "\n$1bf16"), cast, "to = bf16"));
+    const auto narrow = ParseGraph(GraphTextOf(path, "bf16"));
     EXPECT_THAT(narrow, IsOk()) << path;
     if (narrow.ok()) graphs.push_back(*narrow);
   }

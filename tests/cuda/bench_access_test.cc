@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "compiler/compile_graph.h"
-#include "compiler/model_source.h"
+#include "graph/text.h"
 #include "kernel/text.h"
 #include "tests/cuda/device_kernel_check.h"
 #include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/network_paths.h"
 
 namespace kiln {
 namespace {
@@ -71,12 +72,11 @@ Figures FiguresOf(const kiln_ptx_counters& counters, int64_t elements) {
 class BenchAccess : public testing::Test {
  protected:
   // Of each kernel of a graph of the benchmark.
-  std::vector<Figures> Measured(const std::string& name) {
+  std::vector<Figures> Measured(const std::string& name, const std::string& type) {
     const std::string path = KILN_SOURCE_DIR "/bench/kernels/" + name + ".graph";
-    const ModelSource source = *ModelSource::Read(path, {});
     CompileOptions options;
     options.target = *Target::Parse("cuda-sm90");
-    const Compiled compiled = *CompileGraph(source.graph(), options);
+    const Compiled compiled = *CompileGraph(*ParseGraph(GraphTextOf(path, type)), options);
     std::vector<Figures> all;
     for (const program::Thunk& thunk : compiled.variant.program.regions(0).thunks()) {
       if (!thunk.has_kernel()) continue;
@@ -84,7 +84,7 @@ class BenchAccess : public testing::Test {
       std::vector<int64_t> extents;
       for (const std::string& dim : thunk.kernel().dims())
         extents.push_back(Dim::Parse(dim)->Evaluate({}).value_or(1));
-      all.push_back(FiguresAt(name, def, extents));
+      all.push_back(FiguresAt(name + (type == "f32" ? "" : " " + type), def, extents));
     }
     return all;
   }
@@ -124,6 +124,8 @@ struct Bound {
   const char* graph;
   double instructions, requested;
   double sectors = 1.05;
+  const char* type = "f32";
+  double wide = 0;  // the least
 };
 constexpr Bound kBounds[] = {
     {"k1_1M", 20, 1.0},
@@ -149,12 +151,19 @@ constexpr Bound kBounds[] = {
     {"k14_col", 6, 1.0},
     {"k14_full", 8, 1.002},
     {"k15", 34, 1.16},
+    // Of 16 bits: two elements are rounded by one instruction, and widened by two.
+    {"k1_1M", 31, 1.0, 1.05, "bf16", 1},
+    {"k1_1M", 33, 1.0, 1.05, "f16", 1},
+    {"k4", 39, 1.0, 1.05, "bf16", 1},
+    {"k5_ln_512x768", 31, 1.39, 1.05, "bf16"},
+    {"k14_row", 10, 1.003, 1.05, "bf16"},
 };
 
 TEST_F(BenchAccess, IsWithinItsBounds) {
   for (const Bound& bound : kBounds) {
-    SCOPED_TRACE(bound.graph);
-    for (const Figures& figures : Measured(bound.graph)) {
+    SCOPED_TRACE(testing::Message() << bound.graph << " " << bound.type);
+    for (const Figures& figures : Measured(bound.graph, bound.type)) {
+      EXPECT_GE(figures.wide, bound.wide);
       EXPECT_LE(figures.instructions, bound.instructions);
       EXPECT_LE(figures.sectors, bound.sectors);
       EXPECT_LE(figures.requested, bound.requested + 1e-3);

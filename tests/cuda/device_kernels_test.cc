@@ -2,6 +2,7 @@
 // The forms of CUDA's templates on the emulated device: bits, and what the memory system is asked.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -190,6 +191,44 @@ TEST_F(DeviceKernels, HalvesAtFullWidth) {
   EXPECT_EQ(counters.load_sectors, counters.unique_load_sectors);
   EXPECT_EQ(counters.store_sectors, counters.unique_store_sectors);
   EXPECT_EQ(counters.local_accesses, 0u);
+  // Of eight elements: two loads and a store, sixteen widened, eight sums, four pairs rounded.
+  EXPECT_LE(counters.thread_instructions, 8u * 16 * 4096);
+}
+
+// All upper halves of f32, with lower halves at and around what is rounded up, down and to even:
+// numbers, subnormals, infinities and NaNs, to both types, in memory and within a kernel.
+TEST_F(DeviceKernels, RoundsToHalvesAsTheCpuDoes) {
+  constexpr uint32_t kLower[] = {0x8000, 0x1000, 0, 1, 0x0fff, 0x3000, 0x7fff, 0x8001};
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\n"
+      "out  0 bf16 [a, b] dense = in0[a, b]\nout  1 f16 [a, b] dense = in0[a, b]\n"
+      "out  2 f32 [a, b] dense = roundto<bf16>(in0[a, b])\n"
+      "out  3 f32 [a, b] dense = roundto<f16>(in0[a, b])\n");
+  for (const bool vectors : {true, false}) {  // of single elements fewer
+    const Schedule schedule = *Schedule::Parse(
+        vectors ? "streaming vector=4 columns=128" : "streaming vector=1", DeviceKind::kCuda);
+    const uint32_t rows = vectors ? std::size(kLower) : 2;
+    DeviceKernelCheck check(gpu_, kernel, schedule);
+    ASSERT_EQ(check.error(), "");
+    RandomRun run = RunOf(kernel, {rows, 1 << 16});
+    auto* const elements = reinterpret_cast<uint32_t*>(run.inputs[0].data());
+    for (uint32_t k = 0; k < rows; ++k)
+      for (uint32_t upper = 0; upper < 1 << 16; ++upper)
+        elements[k << 16 | upper] = upper << 16 | kLower[k];
+    EXPECT_EQ(check.Run(run), "");
+  }
+}
+
+// LLVM 21 fails at what it takes to be known of the bits of a `prmt` that extends a sign.
+TEST_F(DeviceKernels, SignedBytesAreDividedAndShifted) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a\nin   0 i8 [a] dense\n"
+      "s0 : i32 [] = reduce or over a (shr(div(sub(cast<i32>(in0[-a+|a|-1]), cast<i32>(in0[a])), "
+      "cast<i32>(in0[a])), cast<i32>(in0[a])))\nout  0 i32 [] dense = s0[]\n");
+  const Schedule schedule = *Schedule::Parse("long_rows levels=2", DeviceKind::kCuda);
+  DeviceKernelCheck check(gpu_, kernel, schedule);
+  ASSERT_EQ(check.error(), "");
+  for (const int64_t length : {1, 100, 4100}) EXPECT_EQ(check.Run(RunOf(kernel, {length})), "");
 }
 
 // Lines are read whole along either dim, and tiles are turned without bank conflicts.

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,15 @@ inline std::vector<std::string> NetworkPaths() {
   }
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+// The text of a graph of the benchmark, with floats of `type` where it has f32, as bench/compare
+// --dtype makes it.
+inline std::string GraphTextOf(const std::string& path, const std::string& type) {
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::regex port(R"(\n((?:input|const) \S+ : )f32\b)"), cast(R"(\bto = f32\b)");
+  return std::regex_replace(std::regex_replace(text, port, "\n$1" + type), cast, "to = " + type);
 }
 
 }  // namespace kiln

@@ -38,16 +38,6 @@ CompileOptions Compiled() {
   return options;
 }
 
-// The loss of `graph` and its gradients by all float inputs.
-absl::StatusOr<Graph> Differentiated(const Graph& graph, std::vector<Tensor>& inputs) {
-  std::vector<ValueId> wrt;
-  for (const ValueId id : graph.inputs()) {
-    if (IsFloat(graph.value(id).type)) wrt.push_back(id);
-  }
-  KILN_ASSIGN_OR_RETURN(const Graph loss, WithScalarLoss(graph, inputs, 1));
-  return Gradients(loss, loss.outputs()[0].value, wrt);
-}
-
 std::vector<std::pair<std::string, Tensor>> Named(const Graph& graph,
                                                   const std::vector<Tensor>& inputs) {
   std::vector<std::pair<std::string, Tensor>> named;

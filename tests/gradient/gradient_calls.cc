@@ -10,6 +10,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "graph/gradient/gradients.h"
+#include "graph/reference/gradient_check.h"
 #include "graph/tensors.h"
 #include "graph/text.h"
 #include "tests/gradient/distinct_numbers.h"
@@ -385,6 +387,15 @@ absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64
     made.inputs.push_back(std::move(tensor));
   }
   return made;
+}
+
+absl::StatusOr<Graph> Differentiated(const Graph& graph, std::vector<Tensor>& inputs) {
+  std::vector<ValueId> wrt;
+  for (const ValueId id : graph.inputs()) {
+    if (IsFloat(graph.value(id).type)) wrt.push_back(id);
+  }
+  KILN_ASSIGN_OR_RETURN(const Graph loss, WithScalarLoss(graph, inputs, 1));
+  return Gradients(loss, loss.outputs()[0].value, wrt);
 }
 
 }  // namespace kiln

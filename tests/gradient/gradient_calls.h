@@ -35,6 +35,10 @@ const SymbolValues& OtherSymbols();
 absl::StatusOr<GradientCall> MakeCall(absl::string_view call, DType type, uint64_t seed,
                                       const SymbolValues& symbols = CallSymbols());
 
+// A loss of `graph`, a sum of its outputs with weights that stand behind `inputs`, and its
+// gradients by all float inputs.
+absl::StatusOr<Graph> Differentiated(const Graph& graph, std::vector<Tensor>& inputs);
+
 // Calls of an operator, five at least for those with a gradient: with scalars, broadcasting, axes
 // without elements and symbols.
 std::vector<std::string> CallsOf(const OpDef& op);

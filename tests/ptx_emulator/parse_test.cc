@@ -81,6 +81,10 @@ TEST(Parse, RefusesWithTheLineAndItsText) {
               HasSubstr("another number of registers"));
   EXPECT_THAT(ErrorOf(KernelText("st.const.b32 [%rd0], %r1;")), HasSubstr("read only"));
   EXPECT_THAT(ErrorOf(KernelText("bar.sync 0, 64;")), HasSubstr("a part of the block"));
+  EXPECT_THAT(ErrorOf(KernelText("bar.sync 99;")), HasSubstr("barrier 99 is none of the 16"));
+  EXPECT_THAT(ErrorOf(KernelText("barrier.sync.aligned 16;")), HasSubstr("barrier 16 is none"));
+  EXPECT_EQ(ErrorOf(KernelText("barrier.sync.aligned 15;")), "");
+  EXPECT_THAT(ErrorOf(KernelText("bar.sync -1;")), HasSubstr("is none of the 16"));
   EXPECT_THAT(ErrorOf(Header() + ".func f() { ret; }"), HasSubstr("inline them"));
   EXPECT_THAT(ErrorOf(KernelText("ret;") + "\n.visible .entry k() { ret; }"),
               HasSubstr("a second kernel"));
@@ -94,6 +98,15 @@ TEST(Parse, BoundsWhatTextAsksFor) {
   EXPECT_THAT(ErrorOf(KernelText(".local .b8 depot[999999];")), HasSubstr("512 KiB"));
   EXPECT_THAT(ErrorOf(KernelText("mov.u32 %r1, t;", ".shared .b8 t[60000];\n")),
               HasSubstr("48 KiB"));
+  // A kernel's own arrays count also where nothing uses them, the module's where it does.
+  EXPECT_THAT(ErrorOf(KernelText(".shared .b8 t[49153];")), HasSubstr("48 KiB"));
+  EXPECT_EQ(ErrorOf(KernelText(".shared .b8 t[49152];")), "");
+  EXPECT_THAT(ErrorOf(KernelText(".shared .b8 t[30000];\n.shared .b8 u[30000];")),
+              HasSubstr("48 KiB"));
+  EXPECT_THAT(ErrorOf(KernelText(".shared .b8 t[1000000000];\n.shared .b8 u[1000000000];\n"
+                                 ".shared .b8 v[1000000000];")),
+              HasSubstr("too much shared memory"));
+  EXPECT_EQ(ErrorOf(KernelText("", ".shared .b8 t[60000];\n")), "");
   EXPECT_THAT(ErrorOf(Header() + ".global .b8 t[99999999999999];"), HasSubstr("1 GiB"));
   EXPECT_THAT(ErrorOf(Header() + ".global .b8 t[2] = {1, 2, 3};"), HasSubstr("more values"));
   EXPECT_THAT(ErrorOf(KernelText(std::string(100000, '{'))), HasSubstr("too deeply"));
