@@ -134,8 +134,8 @@ absl::StatusOr<std::string> FindModule(const std::string& name, const char* vari
     places = {named};
   } else if (getauxval(AT_SECURE) == 0) {
     for (const std::string& folder : ProgramFolders()) {
-      for (const char* below :
-           {"/", "/kiln/", "/../../bin/", "/../lib/", "/../lib/kiln/", "/../../lib/kiln/"})
+      for (const char* below : {"/", "/kiln/", "/../bin/", "/../../bin/", "/../lib/",
+                                "/../lib/kiln/", "/../../lib/kiln/"})
         places.push_back(absl::StrCat(folder, below, name));
     }
   }

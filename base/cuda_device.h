@@ -18,6 +18,9 @@
 
 namespace kiln {
 
+// How the name begins that the emulated driver (ptx_emulator/) gives its devices.
+inline constexpr char kEmulatedModel[] = "Emulated ";
+
 struct CudaDevice {
   std::string name;
   int major = 0, minor = 0;  // of the compute capability

@@ -213,7 +213,8 @@ kiln_status* kiln_model_output_shape(kiln_model* model, const kiln_shape* shapes
 void kiln_model_memory(const kiln_model* model, kiln_memory* out) {
   const kiln::MemoryReport now = model->model.memory();
   kiln::c_api::Write(kiln_memory{0, now.constants, now.arenas, now.copies, now.outputs, now.states,
-                                 now.plans, now.plan_bytes, now.idle_contexts, now.idle_bytes},
+                                 now.plans, now.plan_bytes, now.idle_contexts, now.idle_bytes,
+                                 now.device_arenas, now.device_constants},
                      out);
 }
 

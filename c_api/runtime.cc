@@ -47,6 +47,7 @@ absl::StatusOr<RuntimeOptions> OptionsOf(const kiln_runtime_options& given) {
   options.idle_budget = given.idle_budget;
   options.build_jobs = given.build_jobs;
   if (given.device != nullptr) options.device = given.device;
+  options.require_device = given.require_device != 0;
   if (given.cache != nullptr) options.cache.open = given.cache->cache;
   options.cache.enabled = given.no_cache == 0;
   if ((given.allocate == nullptr) != (given.deallocate == nullptr)) {

@@ -2,12 +2,14 @@
 #include "compiler/assembler.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/child_process.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "exec/support/device.h"
 
@@ -19,10 +21,20 @@ constexpr int kLongestMs = 10'000;  // a cold disk included
 
 Assembler Find() {
   const std::string path = FindTool("ptxas", "KILN_PTXAS", kToolkit);
-  if (path.empty()) return {};
+  const char* const named = secure_getenv("KILN_PTXAS");
+  if (path.empty()) {
+    if (named == nullptr || named[0] == '\0' || absl::string_view(named) == "none") return {};
+    return {.problem =
+                absl::StrCat("KILN_PTXAS is \"", named, "\", which is no program that may be ",
+                             "run; give its path from the root, or none")};
+  }
   const absl::StatusOr<std::string> printed = OutputOf({path, "--version"}, kLongestMs);
   const std::string version = printed.ok() ? AssemblerVersion(*printed) : "";
-  return version.empty() ? Assembler() : Assembler{path, absl::StrCat("ptxas ", version)};
+  if (!version.empty()) return {.path = path, .name = absl::StrCat("ptxas ", version)};
+  return {.problem =
+              absl::StrCat("\"", path, "\" says no version when it is run with --version",
+                           printed.ok() ? "" : ": ", printed.ok() ? "" : printed.status().message(),
+                           "; name NVIDIA's ptxas in KILN_PTXAS, or none")};
 }
 
 bool Wants(const CodegenRequest& request, absl::string_view section) {
@@ -48,7 +60,11 @@ Assembler HostAssembler() {
   }
   Assembler assembler = Find();
   const MutexLock lock(found.mutex);
-  if (!found.assembler) found.assembler = std::move(assembler);
+  if (!found.assembler) {
+    if (!assembler.problem.empty())
+      LogWarning("ptxas: ", assembler.problem, "; the driver assembles kernels as they are loaded");
+    found.assembler = std::move(assembler);
+  }
   return *found.assembler;
 }
 
@@ -63,6 +79,8 @@ absl::Status AddTools(CodegenRequest& request) {
   if (!disassembles && !Wants(request, "cubin") && !Wants(request, "ptxas"))
     return absl::OkStatus();
   request.assembler = HostAssembler().path;
+  if (const Assembler found = HostAssembler(); !found.problem.empty())
+    return absl::NotFoundError(absl::StrCat("ptxas: ", found.problem));
   if (request.assembler.empty()) return Missing("ptxas", "KILN_PTXAS");
   if (!disassembles) return absl::OkStatus();
   request.disassembler = FindTool("nvdisasm", "KILN_NVDISASM", kToolkit);

@@ -15,10 +15,12 @@
 #include "base/thread.h"
 #include "compiler/check_options.h"
 #include "compiler/const_shapes.h"
+#include "compiler/machine_of.h"
 #include "compiler/model_bytes.h"
 #include "compiler/model_source.h"
 #include "compiler/shared_models.h"
 #include "compiler/variants.h"
+#include "exec/device_use.h"
 #include "exec/package/package.h"
 #include "graph/updatable.h"
 
@@ -75,6 +77,19 @@ absl::Status CheckPackageOptions(absl::string_view path, const CompileOptions& o
       "\" is a package, whose constants stay as they are; compile the model it was made of"));
 }
 
+// That options do not ask for other code than the runtime's device needs, where it is required.
+absl::Status CheckRequiredDevice(const CompileOptions& options) {
+  const DeviceUse use = DeviceUseOf(options.runtime);
+  if (!use.required || use.device == nullptr) return absl::OkStatus();
+  const Target there = use.device->target(), asked = TargetOf(options);
+  if (!asked.RunsOn(there))
+    return use.RunOnCpu(
+        "model", absl::StrCat("target: is ", asked.name(), ", which device \"", use.device->name(),
+                              "\" (", there.name(), ") does not run"));
+  if (options.compile_mode == CompileMode::kBlock) return absl::OkStatus();
+  return use.RunOnCpu("model", "compile_mode: is not kBlock, so that kernels run on the VM");
+}
+
 absl::StatusOr<Model> CompileOpened(absl::string_view path, const CompileOptions& options,
                                     std::shared_ptr<const onnx::ModelMemory> memory) {
   KILN_ASSIGN_OR_RETURN(
@@ -119,7 +134,8 @@ absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& ask
       KILN_RETURN_IF_ERROR(CheckPackageOptions(own.name, options));
       KILN_ASSIGN_OR_RETURN(
           std::shared_ptr<Package> package,
-          Package::Open(PackageSource::Memory(own.data, own.size, own.owner, own.name)));
+          Package::Open(PackageSource::Memory(own.data, own.size, own.owner, own.name), {},
+                        /*validator=*/"", DeviceUseOf(options.runtime)));
       return Model::Create(std::move(package), RunOptionsOf(options));
     }
     KILN_ASSIGN_OR_RETURN(auto memory, OpenInMemory(own, ImportOptionsOf(options)));
@@ -130,6 +146,7 @@ absl::StatusOr<Model> Compile(const ModelBytes& bytes, const CompileOptions& ask
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options) {
   return CatchExceptions(kCompiling, [&]() -> absl::StatusOr<Model> {
     KILN_RETURN_IF_ERROR(CheckOptions(options));
+    KILN_RETURN_IF_ERROR(CheckRequiredDevice(options));
     const NoThreads scope(StartsNoThreads(options));
     KILN_RETURN_IF_ERROR(opened->Prepare());
     if (!opened->compiled()) return Model::Create(std::move(opened), RunOptionsOf(options));
@@ -142,6 +159,7 @@ absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& asked) {
     KILN_RETURN_IF_ERROR(CheckOptions(asked));
     const NoThreads scope(StartsNoThreads(asked));
     const CompileOptions options = WithRuntime(asked);
+    KILN_RETURN_IF_ERROR(CheckRequiredDevice(options));
     KILN_RETURN_IF_ERROR(Verify(graph));
     if (!options.const_shapes.empty()) {
       KILN_ASSIGN_OR_RETURN(graph, WithConstShapes(graph, options.const_shapes));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "base/cuda_device.h"
 #include "base/parse_message.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -43,7 +44,8 @@ void LeaveOutWhatWasMeasured(Entry& entry) {
     if (section.tag != "meta") continue;
     std::map<std::string, std::string> meta = ParseMeta(section.bytes);
     meta.erase("wall_ms");
-    meta.erase("validated_on");
+    // That it was the emulator stays, as that it was nobody: no GPU has run it.
+    if (!absl::StartsWith(meta["validated_on"], kEmulatedModel)) meta.erase("validated_on");
     section.bytes = FormatMeta(meta);
   }
 }

@@ -115,9 +115,21 @@ absl::Status BoundPlan::Snapshot() {
       return absl::InternalError("a kernel has no function");
     }
   }
-  if (!changed) return absl::OkStatus();
+  if (!changed) return refused_;
   report_.vm_launches = 0;
   for (const PlanStep& step : plan_->steps_) report_.vm_launches += IsVm(step) ? step.times : 0;
+  return refused_ = CheckRequired();
+}
+
+absl::Status BoundPlan::CheckRequired() const {
+  if (!plan_->device_required_) return absl::OkStatus();
+  for (const PlanStep& step : plan_->steps_) {
+    if (!IsVm(step) || std::get<KernelLaunch>(step.launch).nothing) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        NameOf(step.thunk),
+        ": the kernel is on the VM of the CPU, without code for the device that "
+        "RuntimeOptions::require_device asks for; the log says why, or compile it again"));
+  }
   return absl::OkStatus();
 }
 

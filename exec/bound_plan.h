@@ -62,6 +62,8 @@ class BoundPlan {
                    std::vector<double>* ms = nullptr, LaunchWatch* watch = nullptr);
   // Whether the last run ended because its watch said so.
   bool ended_by_watch() const { return ended_by_watch_; }
+  // Whether runs fail because a kernel has no code for the device that is required.
+  bool refused() const { return !refused_.ok(); }
 
   // Of the last run where it depends on kernels.
   const PlanReport& report() const { return report_; }
@@ -85,6 +87,8 @@ class BoundPlan {
     return reinterpret_cast<T*>(&words_[word]);
   }
   absl::Status Snapshot();
+  // kFailedPrecondition: a kernel is on the VM where the device is required.
+  absl::Status CheckRequired() const;
   absl::Status RunLaunch(const PlanStep& step, const PlanLaunch& launch, Launcher& launcher);
   absl::Status RunKernel(const KernelLaunch& kernel, Launcher& launcher);
   absl::Status RunCopy(const CopyLaunch& copy);
@@ -119,6 +123,7 @@ class BoundPlan {
   bool moved_ = true;               // a base, since the last run that went well
   std::vector<size_t> marked_;      // steps between two marks of the queue each
   bool ended_by_watch_ = false;
+  absl::Status refused_;
 };
 
 }  // namespace kiln

@@ -71,7 +71,8 @@ Context::Impl::Impl(Model::State* m)
     : model(m),
       launcher(&m->pool),
       states(m->states, m->provider->inputs(), m->runtime, m->counts),
-      arena(m->runtime, {m->counts, &m->counts->arenas}) {
+      arena(m->runtime, {m->counts, &m->counts->arenas}),
+      device_bytes({m->counts, &m->counts->device}) {
   const size_t inputs = m->provider->inputs().size(), outs = m->provider->outputs().size();
   bound_inputs.resize(inputs);
   for (size_t i = 0; i < inputs; ++i)
@@ -205,6 +206,7 @@ void Context::Impl::Trim() {
   DropOutputs();
   bounds.clear();
   queue = nullptr;  // with its memory on the device
+  device_bytes.Set(0);
   scripts.clear();
   current = nullptr;
   placed = nullptr;

@@ -123,7 +123,10 @@ absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<doubl
   CopyInputs();
   states.BeginWriting();
   ThunkWatch watch(options.on_thunk);
-  KILN_RETURN_IF_ERROR(current->Run(launcher, control, ms, options.on_thunk ? &watch : nullptr));
+  const absl::Status status =
+      current->Run(launcher, control, ms, options.on_thunk ? &watch : nullptr);
+  if (queue != nullptr) device_bytes.Set(queue->bytes());
+  KILN_RETURN_IF_ERROR(status);
   report = current->report();
   return absl::OkStatus();
 }
@@ -131,7 +134,7 @@ absl::Status Context::Impl::RunPlan(const RunControl& control, std::vector<doubl
 absl::Status Context::Impl::RunPlanOrInstead(Bound& bound, const RunControl& control) {
   const absl::Status status = RunPlan(control, nullptr);
   if (status.ok() || absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
-  if (current->ended_by_watch()) return status;
+  if (current->ended_by_watch() || current->refused()) return status;
   if (IsNeedsHost(status)) return status;
   // Where an output lies over an input, there may be nothing left to run again.
   if (placed == current && shared) return status;

@@ -29,7 +29,8 @@ int RunDeviceVm(void** argv) {
   std::vector<void*> places;
   for (const OperandCopies::Operand& operand : copies.operands()) {
     places.push_back(memory.emplace_back(operand.bytes / sizeof(uint64_t) + 1).data());
-    if (operand.bytes == 0) continue;
+    // An output is written whole; what lies between its elements stays as it is.
+    if (operand.bytes == 0 || (operand.output && !operand.gaps)) continue;
     absl::Status copied = queue.CopyOut(places.back(), operand.data, operand.bytes);
     if (!copied.ok()) return failed(std::move(copied));
   }

@@ -106,6 +106,7 @@ Model::State::State(std::shared_ptr<VariantProvider> p, const State& whole)
     : State(std::move(p), PartOptions(whole.options), whole.shared_pool) {
   session = whole.session;
   choosing = whole.choosing;
+  told_of_cpu = whole.told_of_cpu;
 }
 
 Model::State::State(std::shared_ptr<VariantProvider> p, RunOptions o, std::shared_ptr<Pool> its)
@@ -365,9 +366,11 @@ MemoryReport Model::memory() const {
   report.copies = counts.copies;
   report.outputs = counts.outputs;
   report.states = counts.states;
+  report.device_arenas = counts.device;
   const PlanCache::Counts plans = state_->plans->counts();
   report.plans = plans.kept;
   report.plan_bytes = plans.bytes;
+  report.device_constants = plans.device_constants;
   report.constants = plans.constants + state_->updated.bytes();
   const MutexLock lock(state_->mutex);
   report.idle_contexts = static_cast<int64_t>(state_->idle.size());

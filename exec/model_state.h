@@ -81,6 +81,8 @@ struct KILN_INSIDE Model::State {
   std::shared_ptr<library::Session> session;
   library::Choosing choosing;                     // of implementations of library operators
   const std::shared_ptr<DeviceConstants> device;  // the runtime's; null: it has no device
+  // Whether the log has that kernels run on the CPU; of a script's parts too.
+  std::shared_ptr<std::atomic<bool>> told_of_cpu = std::make_shared<std::atomic<bool>>(false);
   std::map<std::string, size_t, std::less<>> input_index, output_index;
   std::vector<StatePorts> states;
   // provider->inputs() in two: those of callers, and the constants that Update replaces.
@@ -222,6 +224,7 @@ struct KILN_INSIDE Context::Impl {
   StateBuffers states;
   Memory arena;
   std::unique_ptr<DeviceQueue> queue;  // made with the first plan that uses a device
+  CountedBytes device_bytes;           // that it has
   void* callers_arena = nullptr;       // in place of it, of callers_arena_bytes
   int64_t callers_arena_bytes = 0;
   std::vector<Bound> bounds;  // at most kMaxPlans

@@ -216,6 +216,7 @@ absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ExecutionPlan::Create(
   KILN_RETURN_IF_ERROR(UploadConstants(draft, options, plan->uploads_));
   plan->program_ = std::move(program);
   plan->share_ = threads.share();
+  plan->device_required_ = options.device_required;
   PlacementProblem& problem = draft.problem;
   ReservePlacesOfCopies(draft);
   KILN_ASSIGN_OR_RETURN(plan->placement_,

@@ -46,6 +46,7 @@ struct PlanOptions {
   bool verified = kVerifyPlans;        // by plan_verifier.h
   PlanMemoryFn plan_memory = nullptr;  // as `plan` of PlaceBuffers
   DeviceConstants* device = nullptr;   // where programs with buffers on a device run
+  bool device_required = false;        // as RuntimeOptions::require_device
   PortPlaces places = {};              // of the memory that will be bound
 };
 
@@ -70,6 +71,7 @@ class ExecutionPlan {
   // Whether it has steps on a device, and its arena there.
   bool uses_device() const { return !OnHost(program_->other); }
   int64_t device_arena_bytes() const { return placement_.device_memory.peak; }
+  int64_t device_constant_bytes() const;  // of constants that are read there
   // How much of the pool a run takes.
   Admission::Share share() const { return share_; }
 
@@ -107,6 +109,7 @@ class ExecutionPlan {
   Donations donations_;
   std::unique_ptr<const PlacementProblem> problem_;  // null unless it was verified
   std::vector<ArenaRange> arena_ranges_, device_ranges_;
+  bool device_required_ = false;
   Admission::Share share_ = Admission::Share::kExclusive;
   std::vector<std::shared_ptr<KernelHandle>> kernels_;
   std::vector<PlanStep> steps_;

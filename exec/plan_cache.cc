@@ -108,7 +108,9 @@ PlanCache::Counts PlanCache::counts() const {
   for (const auto& prepared : kept_) {
     if (prepared->plan == nullptr) continue;
     counts.bytes += prepared->plan->bytes();
-    if (counts.constants == 0) counts.constants = prepared->plan->report().constants;
+    if (counts.constants != 0) continue;
+    counts.constants = prepared->plan->report().constants;
+    counts.device_constants = prepared->plan->device_constant_bytes();
   }
   return counts;
 }

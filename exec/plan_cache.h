@@ -76,8 +76,9 @@ class PlanCache {
 
   struct Counts {
     int64_t kept = 0;
-    int64_t bytes = 0;      // of those that are kept
-    int64_t constants = 0;  // bytes that the newest reads, packed ones included
+    int64_t bytes = 0;             // of those that are kept
+    int64_t constants = 0;         // bytes that the newest reads, packed ones included
+    int64_t device_constants = 0;  // and of those on the device
   };
   Counts counts() const;
   MemoryLayouts& layouts() { return layouts_; }

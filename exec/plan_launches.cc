@@ -82,6 +82,7 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
   }
   if (!OnHost(handle->Get()->device) != on_device)
     return Invalid("its code is not for the device that its operands are on");
+  launch.nothing = nothing || AnyEmpty(operands.inputs);
   launch.exceeds_cache = ExceedsCache(shapes, kernel.inputs.size());
   launch.slot = SlotOf(draft, handle);
   launch.inputs = kernel.inputs.size();

@@ -89,6 +89,13 @@ std::vector<PlannedCall> ExecutionPlan::LibraryCalls() const {
   return calls;
 }
 
+int64_t ExecutionPlan::device_constant_bytes() const {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < uploads_.size(); ++k)
+    if (uploads_[k] != nullptr) bytes += program_->variant->constants[k].size_bytes();
+  return bytes;
+}
+
 // A device's arena is shown behind the host's.
 std::string ExecutionPlan::ToString() const {
   std::string text = absl::StrCat("arena ", report_.arena, " bytes, lower bound ",

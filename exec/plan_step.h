@@ -28,6 +28,7 @@ struct KernelLaunch {
   std::vector<BufferDim> dims;  // of all buffers
   std::vector<int32_t> extents;
   std::vector<uint64_t> params;
+  bool nothing = false;        // an input, or what is reduced, is empty: the VM fills outputs
   bool exceeds_cache = false;  // what it writes does, beside what it reads
   std::optional<PartitionedLaunch>
       pieces;                        // run in these where there is more than kernels can count

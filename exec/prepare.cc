@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "exec/device_use.h"
 #include "exec/model_state.h"
 #include "exec/recorded_provider.h"
 #include "exec/script.h"
@@ -158,6 +159,7 @@ PlanCache::Made Model::State::Make(const BoundTensors& inputs, const std::vector
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Variant> variant, got);
   if (!places.none() && (variant->script != nullptr || ValuesCount(*variant, info)))
     return NeedsHost("an input");
+  KILN_RETURN_IF_ERROR(DeviceUseOf(runtime).CheckKernels(variant->program, *told_of_cpu));
   PlanCache::Made made = MakeOf(variant, info, wanted, places);
   if (made.ok() || IsNeedsHost(made.status())) return made;
   return MakeInstead(variant, info, wanted, places, made.status());
@@ -217,7 +219,8 @@ PlanOptions Model::State::HowToPlan() const {
           .by_samples = options.batch_invariant,
           .watched = options.on_thunk != nullptr,
           .verified = kVerifyPlans || options.check_first_run,
-          .device = device.get()};
+          .device = device.get(),
+          .device_required = runtime->state().options.require_device};
 }
 
 absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Model::State::PlanAgain(

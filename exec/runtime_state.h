@@ -61,7 +61,21 @@ inline std::shared_ptr<ComputeDevice> DeviceOf(const std::shared_ptr<Runtime>& r
 
 // Bytes of a model's contexts, by what they are for. Lives as long as the last of that memory.
 struct MemoryCounts {
-  std::atomic<int64_t> arenas{0}, copies{0}, outputs{0}, states{0};
+  std::atomic<int64_t> arenas{0}, copies{0}, outputs{0}, states{0}, device{0};
+};
+
+// Bytes of one owner in a count of several.
+class CountedBytes {
+ public:
+  explicit CountedBytes(std::shared_ptr<std::atomic<int64_t>> count) : count_(std::move(count)) {}
+  ~CountedBytes() { Set(0); }
+  CountedBytes(const CountedBytes&) = delete;
+  CountedBytes& operator=(const CountedBytes&) = delete;
+  void Set(int64_t bytes) { *count_ += bytes - std::exchange(bytes_, bytes); }
+
+ private:
+  const std::shared_ptr<std::atomic<int64_t>> count_;
+  int64_t bytes_ = 0;
 };
 
 // 64-byte aligned memory of a runtime's allocator that only grows; in huge pages from 4 MiB.

@@ -42,12 +42,19 @@ constexpr absl::string_view kFirstLine = "kiln launch 1";
 constexpr int kMostNested = 200;       // correctness: the parser recurses
 constexpr size_t kMostHeld = 64;       // correctness: values that an evaluation has at once
 constexpr int64_t kMostAligned = 256;  // correctness
+// Of a text from anywhere: what is read of it takes some times its bytes. Those that kernels have
+// are of some kilobytes and, at most, two dozen launches.
+constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMostLaunches = 256;
+constexpr size_t kMostShown = 80;
 
 constexpr const char* kOperators[] = {"not", "+",  "-",  "*", "/",  "%",   "min",
                                       "max", "==", "!=", "<", "<=", "and", "or"};
 
 absl::Status Wrong(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("launch: \"", what, "\" is not understood"));
+  return absl::DataLossError(absl::StrCat("launch: \"", what.substr(0, kMostShown),
+                                          what.size() > kMostShown ? "..." : "",
+                                          "\" is not understood"));
 }
 
 bool ParseNumber(absl::string_view text, int32_t& number) {
@@ -349,6 +356,10 @@ std::string Joined(const std::array<LaunchExpr, 3>& exprs) {
 }  // namespace
 
 absl::StatusOr<LaunchRecipe> LaunchRecipe::Parse(absl::string_view text) {
+  if (text.size() > kMostBytes) {
+    return absl::DataLossError(
+        absl::StrCat("launch: has ", text.size(), " bytes, at most ", kMostBytes, " are read"));
+  }
   LaunchRecipe recipe;
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -356,6 +367,10 @@ absl::StatusOr<LaunchRecipe> LaunchRecipe::Parse(absl::string_view text) {
     if (number == 1 || line.empty()) continue;
     if (const absl::Status status = ParseLine(line, recipe); !status.ok())
       return absl::DataLossError(absl::StrCat("line ", number, ": ", status.message()));
+    if (recipe.launches.size() > kMostLaunches) {
+      return absl::DataLossError(
+          absl::StrCat("line ", number, ": has more than ", kMostLaunches, " launches"));
+    }
   }
   return recipe;
 }

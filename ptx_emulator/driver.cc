@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/fork.h"
 
 namespace kiln::ptx {
 
@@ -121,16 +122,27 @@ void Driver::DestroyContext(DeviceState& device) {
 }
 
 SharedDriver& TheDriver() {
-  static SharedDriver* const shared = [] {
-    auto* made = new SharedDriver();  // for the life of the process: calls may come at its end
-    kiln_ptx_config config;
+  struct Kept {
+    Mutex mutex;
+    SharedDriver* driver ABSL_GUARDED_BY(mutex) = nullptr;
+    uint32_t process ABSL_GUARDED_BY(mutex) = 0;
+  };
+  static Kept& kept = *new Kept;
+  const MutexLock lock(kept.mutex);
+  if (kept.driver != nullptr && kept.process == ForkGeneration()) return *kept.driver;
+  kiln_ptx_config config;
+  if (kept.driver != nullptr) {
+    config = kept.driver->driver.config;
+  } else {
     kiln_ptx_default_config(&config);
     config.strict = 1;   // whoever counts findings has configured it
     config.devices = 2;  // cuda-emulated and cuda-emulated:1
-    made->driver.Configure(config);
-    return made;
-  }();
-  return *shared;
+  }
+  auto* const made = new SharedDriver();  // for the life of the process: calls may come at its end
+  made->driver.Configure(config);
+  kept.driver = made;
+  kept.process = ForkGeneration();
+  return *made;
 }
 
 }  // namespace kiln::ptx

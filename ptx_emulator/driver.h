@@ -170,7 +170,9 @@ struct SharedDriver {
   Mutex mutex{AtFork::kForget};
   Driver driver;
 };
-// The one object with state of this library, as the driver's interface in C has it.
+// The one object with state of this library, as the driver's interface in C has it. A child of a
+// fork has another, with the same configuration: a thread of its parent may have been at work in
+// the first, under its mutex, and nothing that the parent has made is valid in a child.
 SharedDriver& TheDriver();
 
 // Runs body(driver) or body(driver, current device) as a driver's function of that name.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cuda_device.h"
 #include "ptx_emulator/driver.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names are the driver's.
@@ -147,7 +148,8 @@ Result cuDeviceGetName(char* name, int size, Device device) {
   return Call(__func__, Needs::kInit, [&](Driver& driver) {
     if (name == nullptr || size <= 0) return kInvalidValue;
     if (!IsDevice(driver, device)) return kInvalidDevice;
-    const std::string text = "Emulated sm_" + std::to_string(driver.config.sm[device]);
+    const std::string text =
+        std::string(kEmulatedModel) + "sm_" + std::to_string(driver.config.sm[device]);
     const size_t length = std::min(text.size(), static_cast<size_t>(size) - 1);
     std::memcpy(name, text.data(), length);
     name[length] = 0;

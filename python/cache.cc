@@ -81,7 +81,7 @@ nb::dict Counters(const Cache& cache) {
 
 std::shared_ptr<Runtime> Create(int threads, int64_t spin_us, int64_t memory_budget,
                                 int64_t idle_budget, int build_jobs, std::shared_ptr<Cache> cache,
-                                const std::string& device) {
+                                const std::string& device, bool require_device) {
   RuntimeOptions options;
   options.threads = threads;
   options.spin_time = std::chrono::microseconds(spin_us);
@@ -90,6 +90,7 @@ std::shared_ptr<Runtime> Create(int threads, int64_t spin_us, int64_t memory_bud
   options.build_jobs = build_jobs;
   options.cache.open = std::move(cache);
   options.device = device;
+  options.require_device = require_device;
   return Value(Runtime::Create(std::move(options)));
 }
 
@@ -132,7 +133,8 @@ void BindRuntime(nb::module_& module) {
                       "What models share: threads, memory budgets, the cache, compiled kernels.")
       .def(nb::new_(&Create), nb::kw_only(), nb::arg("threads") = 0, nb::arg("spin_us") = 1000,
            nb::arg("memory_budget") = 0, nb::arg("idle_budget") = 0, nb::arg("build_jobs") = 0,
-           nb::arg("cache").none() = nb::none(), nb::arg("device") = "")
+           nb::arg("cache").none() = nb::none(), nb::arg("device") = "",
+           nb::arg("require_device") = false)
       .def_static("default", &Runtime::Default, "The process's.")
       .def_prop_ro("threads", &Runtime::threads)
       .def("metrics", Metrics, nb::sig("def metrics(self) -> dict[str, int]"),

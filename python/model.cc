@@ -112,6 +112,8 @@ nb::dict Memory(const PyModel& self) {
   made["plan_bytes"] = now.plan_bytes;
   made["idle_contexts"] = now.idle_contexts;
   made["idle_bytes"] = now.idle_bytes;
+  made["device_arenas"] = now.device_arenas;
+  made["device_constants"] = now.device_constants;
   return made;
 }
 

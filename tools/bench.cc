@@ -381,7 +381,7 @@ int BenchPackage(const BenchFlags& flags, const std::vector<CommonOptions>& sett
                 kExitUsage);
   }
   absl::StatusOr<std::shared_ptr<Package>> package = Package::Open(
-      PackageSource::File(flags.model), {}, /*validator=*/"", DeviceOf(options.runtime));
+      PackageSource::File(flags.model), {}, /*validator=*/"", DeviceUseOf(options.runtime));
   if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
   TraceFile trace;
   const BenchModel made(*std::move(package), options.runtime);

@@ -29,7 +29,8 @@ absl::Status AddTuneRecords(const CacheFlags& flags, const Store& store, TuneUse
   common.choose = "heuristic";
   common.cache_dir = store.directory();
   common.cache_readonly = true;
-  KILN_ASSIGN_OR_RETURN(const CompileOptions options, ToCompileOptions(common));
+  KILN_ASSIGN_OR_RETURN(const CompileOptions options,
+                        ToCompileOptions(common, TargetsNamed(flags.model)));
   if (!TuneRecords(options, tune.store, /*measures=*/false).Any()) return absl::OkStatus();
   return PlanForInputs(flags.model, common, std::make_shared<KernelService>(options), tune);
 }

@@ -15,6 +15,7 @@
 #include "tools/cache.h"
 #include "tools/diff_lines.h"
 #include "tools/elf_symbols.h"
+#include "tools/entry_section.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
 
@@ -24,28 +25,6 @@ namespace {
 absl::StatusOr<Entry> ReadByPrefix(Store& store, const std::string& prefix) {
   KILN_ASSIGN_OR_RETURN(const CacheKey key, FindKey(store, prefix));
   return store.Read(key);
-}
-
-// A section that the entry has, or that the compiler makes again of its kernel ("stmt", "asm",
-// "sass").
-absl::StatusOr<std::string> PrintedSection(const Entry& entry, const std::string& tag) {
-  if (const std::string* const bytes = entry.Find(tag); bytes != nullptr) return *bytes;
-  const std::string& preimage = *entry.Find("preimage");
-  const std::optional<Target> target = Target::Parse(FieldOf(preimage, "target"));
-  if ((tag != "stmt" && tag != "asm" && tag != "sass") || !target.has_value())
-    return absl::NotFoundError(absl::StrCat("the entry has no section \"", tag, "\""));
-  CompileOptions options;
-  options.cache.enabled = false;
-  KernelService service(options);
-  const MathMode math = FieldOf(preimage, "math") == "fast" ? MathMode::kFast : MathMode::kStrict;
-  KILN_ASSIGN_OR_RETURN(const CodegenAnswer answer,
-                        service.Emit(IdentityOf(FieldOf(preimage, "kernel"),
-                                                FieldOf(preimage, "schedule"), *target, math),
-                                     {tag}));
-  for (const auto& [name, bytes] : answer.sections) {
-    if (name == tag) return bytes;
-  }
-  return absl::NotFoundError(absl::StrCat("the compiler gives no section \"", tag, "\""));
 }
 
 // The functions of its code, without the stubs through which it calls the runtime.
@@ -167,7 +146,7 @@ int CacheShow(const CacheFlags& flags) {
   const absl::StatusOr<Entry> entry = ReadByPrefix(**store, flags.keys[0]);
   if (!entry.ok()) return Fail(entry.status(), KeyExit(entry.status()));
   if (!flags.emit.empty()) {
-    const absl::StatusOr<std::string> section = PrintedSection(*entry, flags.emit);
+    const absl::StatusOr<std::string> section = SectionOf(*entry, flags.emit);
     if (!section.ok()) return Fail(section.status(), kExitCache);
     std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
     return kExitOk;

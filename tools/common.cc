@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -140,6 +141,8 @@ void AddCommonFlags(Flags& command, CommonOptions& options) {
               "cpu, cuda[:i], cuda-emulated (a GPU played by the CPU) or reference (the float64 "
               "interpreter)")
       .ShowDefault();
+  command.Switch("--require-device", options.require_device,
+                 "What has no code for the device is an error, and does not run on the CPU");
   command.Option("--threads", options.threads, "Hard cap; 0: the CPUs this process may use")
       .Range(0, kMaxThreads)
       .Environment("KILN_THREADS")
@@ -217,8 +220,9 @@ absl::StatusOr<CompileOptions> ToReadingOptions(const CommonOptions& options) {
 
 namespace {
 
-absl::Status OpenDevice(const std::string& device, CompileOptions& options) {
-  auto runtime = Runtime::Create({.device = device});
+absl::Status OpenDevice(const CommonOptions& common, CompileOptions& options) {
+  auto runtime =
+      Runtime::Create({.device = common.device, .require_device = common.require_device});
   if (absl::IsUnavailable(runtime.status()))  // to a command line it is what it asked for
     return absl::FailedPreconditionError(runtime.status().message());
   KILN_RETURN_IF_ERROR(runtime.status());
@@ -227,16 +231,32 @@ absl::Status OpenDevice(const std::string& device, CompileOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDescribes(const Machine& machine, const std::string& path,
+                            const std::vector<Target>& targets) {
+  std::vector<absl::string_view> names;
+  for (const Target target : targets) {
+    if (target == machine.target) return absl::OkStatus();
+    names.push_back(target.name());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--machine \"", path, "\": describes ", machine.target.name(), ", code is made for ",
+      absl::StrJoin(names, ", "), "; give a file of that level (kiln devices --measure)"));
+}
+
 }  // namespace
 
-absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
+absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options,
+                                                const std::vector<Target>& targets) {
   KILN_ASSIGN_OR_RETURN(CompileOptions out, ToReadingOptions(options));
   if (absl::StartsWith(options.device, "cuda")) {
-    KILN_RETURN_IF_ERROR(OpenDevice(options.device, out));
+    KILN_RETURN_IF_ERROR(OpenDevice(options, out));
   } else if (options.device != "cpu" && options.device != "reference") {
     return absl::InvalidArgumentError(absl::StrCat(
         "device \"", options.device, "\": is none of cpu, cuda[:i], cuda-emulated, reference",
         DidYouMean(options.device, {"cpu", "cuda", "cuda-emulated", "reference"})));
+  } else if (options.require_device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--require-device: --device is \"", options.device, "\"; name a GPU, as --device cuda"));
   }
   out.graph_opt_level = options.level;
   out.jit_level = options.jit;
@@ -254,6 +274,8 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options) {
   out.fusion_rules = options.rules == "greedy" ? FusionRules::kGreedy : FusionRules::kPriced;
   if (!options.machine.empty()) {
     KILN_ASSIGN_OR_RETURN(Machine machine, ReadMachine(options.machine));
+    KILN_RETURN_IF_ERROR(CheckDescribes(machine, options.machine,
+                                        targets.empty() ? std::vector{TargetOf(out)} : targets));
     out.machine = std::make_shared<const Machine>(std::move(machine));
   }
   out.math = options.math == "fast" ? MathMode::kFast : MathMode::kStrict;

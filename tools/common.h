@@ -44,6 +44,7 @@ struct CommonOptions {
   int level = 3;
   int jit = 2;
   std::string device = "cpu";
+  bool require_device = false;
   int threads = 0;
   std::vector<std::string> shapes, dims, const_shapes;
   std::vector<std::string> disabled_passes, no_fuse;
@@ -72,9 +73,11 @@ void AddRunningFlags(Flags& command, CommonOptions& options);
 // --json, -q, -v only.
 void AddOutputFlags(Flags& command, CommonOptions& options);
 
-// The compiler's options, KILN_DUMP included. kInvalidArgument and kFailedPrecondition (no such
-// device) with what to do.
-absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options);
+// The compiler's options, KILN_DUMP included. `targets`: what code is made for, where it is not for
+// the device of the flags alone; --machine must describe one of them. kInvalidArgument and
+// kFailedPrecondition (no such device) with what to do.
+absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options,
+                                                const std::vector<Target>& targets = {});
 
 // "; did you mean \"dead_code\"?", or "": of names of passes.
 std::string DidYouMeanPass(absl::string_view name);

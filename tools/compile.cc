@@ -249,7 +249,8 @@ int CompileModel(const CompileFlags& flags) {
   if (const absl::Status fit = CheckFlags(flags); !fit.ok()) return Fail(fit, kExitUsage);
   const auto key = ReadSigningKey(flags.sign);  // before the work
   if (!key.ok()) return Fail(key.status(), UsageExit(key.status()));
-  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  const absl::StatusOr<CompileOptions> options =
+      ToCompileOptions(flags.common, TargetsNamed(flags.model));
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   const auto service = std::make_shared<KernelService>(*options);
   if (service->store() == nullptr || flags.common.cache_readonly || flags.common.no_cache) {

@@ -16,7 +16,9 @@
 #include "base/file_system.h"
 #include "base/processors.h"
 #include "base/status_macros.h"
+#include "compiler/assembler.h"
 #include "compiler/build_id.h"
+#include "exec/support/compute_device.h"
 #include "exec/validate/validator.h"
 #include "halide_gen/common/build_id.h"
 #include "nlohmann/json.hpp"
@@ -149,6 +151,43 @@ void CheckCompiler(Checks& checks) {
   checks.AddProbe("validator", ProbeValidator(runs ? &code : nullptr), otherwise, both);
 }
 
+// The assembler of kernels for GPUs; without one the driver assembles them.
+void CheckAssembler(Checks& checks) {
+  const Assembler found = HostAssembler();
+  if (!found.problem.empty()) {
+    checks.Add("ptxas", CheckStatus::kBad, found.problem,
+               "without it the driver assembles kernels for GPUs whenever they are loaded");
+  } else if (found.path.empty()) {
+    checks.Add("ptxas", CheckStatus::kNote, "none: kernels for GPUs have no machine code",
+               "the driver assembles them as they are loaded; install the CUDA toolkit");
+  } else {
+    checks.Add("ptxas", CheckStatus::kOk, absl::StrCat(found.path, ", ", found.name));
+  }
+}
+
+// Each device of a kind, or why there is none.
+void CheckDevices(Checks& checks) {
+  for (const DeviceRow& row : AllDevices()) {
+    if (row.device == DefaultDevice()) continue;
+    for (int number = 0;; ++number) {
+      const std::string name = absl::StrCat(row.name, ":", number);
+      const absl::StatusOr<std::shared_ptr<ComputeDevice>> opened = OpenComputeDevice(name);
+      if (opened.ok()) {
+        const ComputeDevice& device = **opened;
+        checks.Add(name, CheckStatus::kOk,
+                   absl::StrCat(device.model(), ", ", device.target().name(), ", ",
+                                device.facts().driver, ", ", Bytes(device.facts().memory_bytes)));
+        continue;
+      }
+      if (number == 0) {
+        checks.Add(std::string(row.name), CheckStatus::kNote,
+                   std::string(opened.status().message()), "models run on the CPU");
+      }
+      break;
+    }
+  }
+}
+
 // Libraries of operators for the devices beside the CPU: without them a model has kernels instead.
 void CheckDeviceLibraries(Checks& checks) {
   for (const DeviceRow& row : AllDevices()) {
@@ -172,7 +211,9 @@ int Doctor(const CacheFlags& flags) {
   CheckMemory(checks);
   CheckHugePages(checks);
   CheckCompiler(checks);
+  CheckAssembler(checks);
   const bool lacks_compiler = checks.any_bad();
+  CheckDevices(checks);
   CheckDeviceLibraries(checks);
   CheckCache(flags, checks);
   if (flags.common.json) {

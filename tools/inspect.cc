@@ -41,19 +41,22 @@ namespace {
 
 struct InspectFlags {
   CommonOptions common;
-  std::string model, emit = "kernel", target, emit_onnx;
+  std::string model, emit = "kernel", target, emit_onnx, kernel;
   std::vector<std::string> inputs;
   bool flat = false;
   int group = -1;
 };
 
 absl::StatusOr<CompileOptions> Options(const InspectFlags& flags) {
-  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common));
-  if (flags.target.empty()) return options;
-  options.target = Target::Parse(flags.target);
-  if (options.target.has_value()) return options;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--target \"", flags.target, "\": expected one of ", absl::StrJoin(TargetNames(), ", ")));
+  if (flags.target.empty()) return ToCompileOptions(flags.common);
+  const std::optional<Target> target = Target::Parse(flags.target);
+  if (!target.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--target \"", flags.target, "\": expected one of ", absl::StrJoin(TargetNames(), ", ")));
+  }
+  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(flags.common, {*target}));
+  options.target = target;
+  return options;
 }
 
 // What of a kernel is printed.
@@ -272,7 +275,15 @@ int InspectModel(const InspectFlags& flags, const CompileOptions& options) {
 }
 
 int RunInspect(const InspectFlags& flags) {
-  if (absl::EndsWith(flags.model, ".kiln")) return InspectPackage(flags.model, flags.common);
+  const bool package = absl::EndsWith(flags.model, ".kiln");
+  if (!flags.kernel.empty() && package) return EmitOfPackage(flags.model, flags.kernel, flags.emit);
+  if (!flags.kernel.empty() || (package && flags.emit != "kernel")) {
+    return Fail(absl::InvalidArgumentError(
+                    package ? "--emit: name a kernel of the package, as --kernel KEY"
+                            : "--kernel: names one of a package; --group N one of a model"),
+                kExitUsage);
+  }
+  if (package) return InspectPackage(flags.model, flags.common);
   const absl::StatusOr<CompileOptions> options = Options(flags);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)
@@ -287,10 +298,13 @@ void AddInspect(Flags& command) {
       .File()
       .Required();
   command.Option("--group", flags->group, "Show this group").NotNegative();
+  command.Option("--kernel", flags->kernel,
+                 "Of a package: show the kernel whose key begins so, as --emit says");
   command
       .Option(
           "--emit", flags->emit,
-          "Of a group or .kernel file: kernel, schedule, ir (after each pass), stmt or asm; of "
+          "Of a group, .kernel file or kernel of a package: kernel, schedule, ir (after each "
+          "pass), stmt or asm; of "
           "CUDA kernel, schedule, ptx, launch (how it is launched), ptxas (registers, spills) or "
           "sass")
       .OneOf({"kernel", "schedule", "ir", "stmt", "asm", "ptx", "launch", "ptxas", "sass"})

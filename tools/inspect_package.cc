@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/file_system.h"
@@ -15,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "persistent_cache/settings.h"
 #include "persistent_cache/signature.h"
+#include "tools/entry_section.h"
 #include "tools/exit_code.h"
 #include "tools/report.h"
 
@@ -73,7 +75,8 @@ json ListKernels(const Package& package) {
                     {"isa", meta["isa"]},
                     {"schedule", meta["schedule"]},
                     {"bytes", row.length},
-                    {"validated", meta.count("unvalidated") == 0}});
+                    {"validated", meta.count("unvalidated") == 0},
+                    {"validated_on", meta["validated_on"]}});
   }
   return list;
 }
@@ -120,6 +123,8 @@ void PrintTable(const json& list, const std::vector<std::string>& columns) {
       const json& value = item.at(column);
       row.push_back(column == "bytes" || column == "stored" ? Bytes(value.get<int64_t>())
                     : column == "key"                       ? Text(value).substr(0, 12)
+                    : column == "validated" && !item["validated_on"].get<std::string>().empty()
+                        ? absl::StrCat("on ", Text(item["validated_on"]))
                     : value.is_array() ? absl::StrJoin(value.get<std::vector<std::string>>(), ", ")
                                        : Text(value));
     }
@@ -153,6 +158,31 @@ void PrintPorts(const nlohmann::json& ports, const char* what) {
     std::cout << what << "  " << port["name"].get<std::string>() << " : "
               << port["dtype"].get<std::string>() << " " << port["shape"].dump() << "\n";
   }
+}
+
+int EmitOfPackage(const std::string& path, const std::string& key, const std::string& emit) {
+  const auto package = Package::OpenToLookAt(PackageSource::File(path));
+  if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
+  const Pack& pack = (*package)->file().pack();
+  std::vector<Entry> found;
+  for (const Pack::Row& row : pack.rows()) {
+    absl::StatusOr<Entry> entry = pack.Read(row.key, nullptr);
+    if (entry.ok() && entry->Find("package") == nullptr && absl::StartsWith(ToHex(row.key), key))
+      found.push_back(*std::move(entry));
+  }
+  if (found.size() != 1) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    "--kernel \"", key, "\": ", found.size(), " kernels of the package have a key ",
+                    "that begins so; give more of one that kiln inspect lists")),
+                kExitUsage);
+  }
+  const absl::StatusOr<std::string> section = SectionOf(found[0], emit);
+  if (!section.ok()) {
+    return Fail(section.status(),
+                absl::IsNotFound(section.status()) ? kExitUsage : kExitUnsupported);
+  }
+  std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
+  return kExitOk;
 }
 
 int InspectPackage(const std::string& path, const CommonOptions& common) {

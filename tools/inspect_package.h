@@ -12,6 +12,8 @@ namespace kiln {
 
 // Checks every byte, prints what is there, and returns the exit code.
 int InspectPackage(const std::string& path, const CommonOptions& common);
+// Prints what `emit` names of the kernel whose key begins so.
+int EmitOfPackage(const std::string& path, const std::string& key, const std::string& emit);
 
 // A line for each port of the list that ToJson has made.
 void PrintPorts(const nlohmann::json& ports, const char* what);

@@ -70,7 +70,8 @@ int Check(const LockFlags& flags, const std::string& path, const LockText& made)
 }
 
 int Lock(const LockFlags& flags) {
-  const absl::StatusOr<CompileOptions> options = ToCompileOptions(flags.common);
+  const absl::StatusOr<CompileOptions> options =
+      ToCompileOptions(flags.common, TargetsNamed(flags.model));
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
   const KernelService service(*options);  // for the cache
   const absl::StatusOr<LockText> made =

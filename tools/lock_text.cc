@@ -25,7 +25,9 @@
 #include "exec/package/packaged_script.h"
 #include "exec/plan_info.h"
 #include "exec/program.pb.h"
+#include "exec/runtime_state.h"
 #include "exec/script.h"
+#include "exec/support/device.h"
 #include "exec/validate/validation.h"
 #include "tools/diff_lines.h"
 #include "tools/model_graphs.h"
@@ -196,6 +198,11 @@ absl::StatusOr<std::string> PlanBlock(const Graph& graph, CompileOptions options
   std::string text =
       absl::StrCat("plan ", TargetOf(options).name(), " ", absl::StrJoin(named, ", "), "\n");
   std::string told;
+  // Offsets are those of any device of its kind.
+  if (const char* const emulated = RuntimeOf(TargetOf(options).device).emulated;
+      emulated != nullptr && DeviceOf(options.runtime) == nullptr) {
+    KILN_ASSIGN_OR_RETURN(options.runtime, Runtime::Create({.device = emulated}));
+  }
   options.threads = 1;
   options.compile_mode = CompileMode::kNever;
   options.cache.enabled = false;
@@ -283,7 +290,7 @@ absl::StatusOr<LockText> LockOf(const ModelFlags& flags, const CommonOptions& co
                                 Store* store) {
   CommonOptions quiet = common;
   quiet.quiet = true;
-  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
+  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common, TargetsNamed(flags)));
   options.dump = nullptr;
   if (options.schedule_choice == ScheduleChoice::kProfile)
     options.schedule_choice = ScheduleChoice::kHeuristic;
@@ -300,7 +307,7 @@ absl::StatusOr<LockText> LockOf(const ModelFlags& flags, const CommonOptions& co
   const auto see = [&](const GraphForInputs& made) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const std::vector<Graph> parts, Segments(made.graph));
     if (HasDynamicNodes(made.graph)) KILN_RETURN_IF_ERROR(AddScripts(made.graph, add));
-    for (const Target target : TargetsOf(flags)) {
+    for (const Target target : TargetsOf(flags, options)) {
       CompileOptions own = options;
       own.target = target;
       own = WithTuner(std::move(own), store);

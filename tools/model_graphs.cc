@@ -97,7 +97,9 @@ void AddInputFlags(Flags& command, ModelFlags& flags) {
 }
 
 void AddModelFlags(Flags& command, ModelFlags& flags) {
-  command.Option("--target", flags.targets, "What the code is for (repeatable; default: this CPU)")
+  command
+      .Option("--target", flags.targets,
+              "What the code is for (repeatable; default: that of --device)")
       .OneOf(TargetNames())
       .List();
   AddInputFlags(command, flags);
@@ -136,11 +138,16 @@ absl::StatusOr<ModelPorts> PortsOf(const ModelSource& source, const CompileOptio
   return ModelPorts{std::move(inputs), std::move(outputs)};
 }
 
-std::vector<Target> TargetsOf(const ModelFlags& flags) {
+std::vector<Target> TargetsNamed(const ModelFlags& flags) {
   std::vector<Target> targets;
   for (const std::string& name : flags.targets)
     targets.push_back(Target::Parse(name).value_or(HostTarget()));
-  if (targets.empty()) targets.push_back(HostTarget());
+  return targets;
+}
+
+std::vector<Target> TargetsOf(const ModelFlags& flags, const CompileOptions& options) {
+  std::vector<Target> targets = TargetsNamed(flags);
+  if (targets.empty()) targets.push_back(TargetOf(options));
   return targets;
 }
 

@@ -80,8 +80,10 @@ absl::Status ForEachGraph(const ModelFlags& flags, const CommonOptions& common,
                           const ModelSource& source, const CompileOptions& options, bool closed,
                           const std::function<absl::Status(const GraphForInputs&)>& see);
 
-// The targets of the flags.
-std::vector<Target> TargetsOf(const ModelFlags& flags);
+// The targets that --target names.
+std::vector<Target> TargetsNamed(const ModelFlags& flags);
+// The same; where it names none, that of the options: --device's, or this CPU.
+std::vector<Target> TargetsOf(const ModelFlags& flags, const CompileOptions& options);
 
 }  // namespace kiln
 

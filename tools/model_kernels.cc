@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
                                                       const CommonOptions& common, TuneUse& tune,
                                                       bool keep,
                                                       std::unique_ptr<PackageWriter>* package) {
-  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common));
+  KILN_ASSIGN_OR_RETURN(CompileOptions options, ToCompileOptions(common, TargetsNamed(flags)));
   if (!keep &&
       options.schedule_choice == ScheduleChoice::kProfile)  // who only looks measures nothing
     options.schedule_choice = ScheduleChoice::kHeuristic;
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<KernelJob>> KernelsOfModel(const ModelFlags& flags,
     *package = std::make_unique<PackageWriter>(ports.inputs, ports.outputs, options.math);
   std::vector<KernelJob> jobs;
   std::set<CacheKey> known;
-  const std::vector<Target> targets = TargetsOf(flags);
+  const std::vector<Target> targets = TargetsOf(flags, options);
   const auto add = [&](const GraphForInputs& made) -> absl::Status {
     if (package != nullptr && HasDynamicNodes(made.import->graph)) {
       return PackScript(made.graph, {options, targets, common, made.lines}, tune, **package, known,
@@ -122,7 +122,8 @@ absl::StatusOr<std::vector<std::string>> FilesNamed(const ModelFlags& flags) {
 
 absl::Status PlanForInputs(const ModelFlags& flags, const CommonOptions& common,
                            const std::shared_ptr<KernelService>& service, TuneUse& tune) {
-  KILN_ASSIGN_OR_RETURN(const CompileOptions options, ToCompileOptions(common));
+  KILN_ASSIGN_OR_RETURN(const CompileOptions options,
+                        ToCompileOptions(common, TargetsNamed(flags)));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<WarmModel> opened,
                         WarmModel::Open(flags.model, options, service));
   KILN_ASSIGN_OR_RETURN(Model model, Compile(opened, options));

@@ -47,7 +47,10 @@ absl::Status RunOnce(const Graph& graph, Model& model, const InputLine& line) {
 absl::Status PackWeights(const ModelFlags& flags, const CommonOptions& common,
                          const std::string& output, Store& store, PackageWriter& writer) {
   // Library operators of the CPU pack them: a package for other devices alone has none to run here.
-  if (absl::c_none_of(TargetsOf(flags), [](Target target) { return OnHost(target.device); }))
+  KILN_ASSIGN_OR_RETURN(const CompileOptions options,
+                        ToCompileOptions(common, TargetsNamed(flags)));
+  if (absl::c_none_of(TargetsOf(flags, options),
+                      [](Target target) { return OnHost(target.device); }))
     return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const Descriptor file, NamelessFile(output));
   KILN_RETURN_IF_ERROR(writer.Write(

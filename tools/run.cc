@@ -97,7 +97,7 @@ class RunSubject {
       }
       KILN_ASSIGN_OR_RETURN(subject.package_,
                             Package::Open(PackageSource::File(flags.model), package,
-                                          /*validator=*/"", DeviceOf(options.runtime)));
+                                          /*validator=*/"", DeviceUseOf(options.runtime)));
       return subject;
     }
     subject.service_ = std::make_shared<KernelService>(options);

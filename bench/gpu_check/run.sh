@@ -8,7 +8,7 @@
 # 2. each case of cases.tsv against its stored results, special values first; one that differs is told with the first element that does
 # 3. times, beside PyTorch and XLA where python3 has them (peers.py)
 # Results are in results/DEVICE: checks.tsv, times.tsv, gpu_check.json. A second run goes on where the first was stopped; delete
-# the folder to start anew. Exit: 0 all equal, 1 something differs or failed, 2 wrong usage, 5 no GPU.
+# the folder to start anew. Exit: 0 all equal, 1 something differs or failed, 2 wrong usage, or no place for results, 5 no GPU.
 set -u
 device=cuda only='*' timing=yes rounds=3 minutes=25 row=
 while [ $# -gt 0 ]; do
@@ -52,6 +52,7 @@ has_line() { grep -q "^$2$tab" "$1" 2>/dev/null; } # FILE NAME
 run_case() { # DEVICE NAME ARGUMENTS...
   on=$1 what=$2
   shift 2
+  [ "$on" = cpu ] || set -- --require-device "$@" # what runs on the CPU instead shows nothing
   timeout 120 "$kiln" run "cases/$what.kiln" --device "$on" --no-cache -q "$@"
 }
 
@@ -117,8 +118,14 @@ if [ -n "$row" ]; then
   exit
 fi
 
-mkdir -p "$results"
-touch "$results/checks.tsv" "$results/times.tsv"
+if ! { mkdir -p "$results" && touch "$results/checks.tsv" "$results/times.tsv" "$results/out"; } 2>/dev/null; then
+  echo "gpu_check: \"$PWD/$results\" cannot be written; copy this folder to a disk that can" >&2
+  exit 2
+fi
+# A line that a killed run has left without its end is done again.
+for file in "$results/checks.tsv" "$results/times.tsv"; do
+  [ -z "$(tail -c 1 "$file")" ] || sed -i '$d' "$file"
+done
 "$kiln" devices --device "$device" --json >"$results/devices.json" 2>"$results/out"
 status=$?
 if [ $status -eq 5 ]; then

@@ -15,6 +15,7 @@
 #include "base/cuda_device.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "exec/cuda/cubin_check.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
 #include "exec/cuda/launch_queue.h"
@@ -108,8 +109,15 @@ class CudaDevice final : public ComputeDevice {
     };
     absl::StatusOr<std::unique_ptr<DeviceKernel>> loaded =
         absl::FailedPreconditionError("no machine code");
-    if (!code.machine_code.empty()) loaded = load(code.machine_code);
-    // Made for another level or for a newer driver: this one assembles the text.
+    if (!code.machine_code.empty()) {
+      const absl::Status whole = CheckCubin(code.machine_code);
+      if (whole.ok()) {
+        loaded = load(code.machine_code);
+      } else {
+        loaded = whole;
+      }
+    }
+    // Damaged, or made for another level or for a newer driver: this one assembles the text.
     if (absl::IsFailedPrecondition(loaded.status()) || absl::IsDataLoss(loaded.status())) {
       LogDebug("device \"", name_,
                "\": kernels are assembled as they are loaded: ", loaded.status().message());

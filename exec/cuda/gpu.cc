@@ -105,8 +105,12 @@ absl::Status Gpu::Call(absl::string_view what, absl::FunctionRef<Result()> call)
 
 absl::StatusOr<bool> Gpu::Owns(Stream stream) {
   Context context = nullptr;
-  KILN_RETURN_IF_ERROR(
-      Call("the stream", [&] { return driver_->cuStreamGetCtx(stream, &context); }));
+  KILN_RETURN_IF_ERROR(Call("the stream", [&] {
+    const Result result = driver_->cuStreamGetCtx(stream, &context);
+    const bool none =
+        result == kInvalidHandle || result == kInvalidContext || result == kInvalidValue;
+    return none ? kSuccess : result;
+  }));
   return context == context_;
 }
 

@@ -70,7 +70,7 @@ class Gpu {
   absl::Status Enter();
   void Leave();
   absl::Status Check(Result result, absl::string_view what);
-  // Whether the stream is one of the device's context. As Call.
+  // Whether it is a stream, and one of the device's context. As Call.
   absl::StatusOr<bool> Owns(Stream stream);
 
   // Copies in the order of the stream; host memory must stay until then. Pinned memory is copied

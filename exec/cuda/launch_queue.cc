@@ -83,6 +83,13 @@ absl::StatusOr<void*> LaunchQueue::Arena(int64_t bytes) {
   return AsPointer(arena_->address());
 }
 
+int64_t LaunchQueue::bytes() const {
+  size_t sum = 0;
+  for (const std::shared_ptr<DeviceMemory>& memory : scratch_) sum += memory->bytes();
+  for (const auto& memory : {arena_, flush_}) sum += memory != nullptr ? memory->bytes() : 0;
+  return static_cast<int64_t>(sum);
+}
+
 absl::Status LaunchQueue::Launch(const DeviceKernel& kernel, void** argv) {
   PreparedKernel prepared(kernel, argv);
   KILN_ASSIGN_OR_RETURN(const size_t bytes, prepared.ScratchBytes());

@@ -43,6 +43,7 @@ class LaunchQueue final : public DeviceQueue {
   absl::Status Within(absl::FunctionRef<absl::Status()> body);
 
   absl::StatusOr<void*> Arena(int64_t bytes) override;
+  int64_t bytes() const override;
   absl::Status Begin(void* stream, bool alone) override;
   absl::Status End() override;
   void Abandon() override;

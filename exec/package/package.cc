@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
 #include "base/file_system.h"
 #include "base/log.h"
@@ -102,8 +103,7 @@ Preimage PackagePreimage() { return Preimage().Add("schema", "2").Add("artefact"
 
 absl::StatusOr<std::shared_ptr<Package>> Package::Open(const PackageSource& source,
                                                        const PackageOptions& options,
-                                                       const std::string& validator,
-                                                       std::shared_ptr<ComputeDevice> on) {
+                                                       const std::string& validator, DeviceUse on) {
   return CatchExceptions("opening the package", [&] {
     std::unique_ptr<Validator> made;
     if (options.validate == PackageValidation::kFirstUse)
@@ -114,24 +114,24 @@ absl::StatusOr<std::shared_ptr<Package>> Package::Open(const PackageSource& sour
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenPorts(const PackageSource& source) {
   return CatchExceptions("opening the package",
-                         [&] { return OpenFor(Depth::kPorts, source, {}, nullptr, nullptr); });
+                         [&] { return OpenFor(Depth::kPorts, source, {}, nullptr, {}); });
 }
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenToLookAt(const PackageSource& source,
                                                                const PackageOptions& options) {
-  return CatchExceptions("opening the package", [&] {
-    return OpenFor(Depth::kLookAt, source, options, nullptr, nullptr);
-  });
+  return CatchExceptions("opening the package",
+                         [&] { return OpenFor(Depth::kLookAt, source, options, nullptr, {}); });
 }
 
 absl::StatusOr<std::shared_ptr<Package>> Package::OpenFor(Depth depth, const PackageSource& source,
                                                           const PackageOptions& options,
                                                           std::unique_ptr<Validator> validator,
-                                                          std::shared_ptr<ComputeDevice> on) {
+                                                          DeviceUse on) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> opened, source.Open());
   std::shared_ptr<Package> made(new Package);
   made->validator_ = std::move(validator);
-  made->on_ = std::move(on);
+  made->use_ = std::move(on);
+  made->on_ = made->use_.device.get();
   const auto read = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(made->file_,
                           PackageFile::Open(std::move(opened), source.name(), options));
@@ -186,7 +186,7 @@ absl::Status Package::ReadPorts(const program::Program& ports) {
 
 absl::Status Package::ReadTarget() {
   bool run_code = false;
-  const packaged::Target* const target = Choose(stored_, on_.get(), &run_code);
+  const packaged::Target* const target = Choose(stored_, on_, &run_code);
   if (target == nullptr && stored_.targets_size() > 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("has code for ", stored_.targets(0).name(),
@@ -194,6 +194,14 @@ absl::Status Package::ReadTarget() {
   }
   if (target == nullptr) return absl::DataLossError("has no target");
   target_ = target->name();
+  if (const auto level = kiln::Target::Parse(target_); !level || OnHost(level->device)) {
+    std::vector<absl::string_view> names;
+    for (const packaged::Target& one : stored_.targets()) names.emplace_back(one.name());
+    KILN_RETURN_IF_ERROR(
+        use_.RunOnCpu(absl::StrCat("package \"", file_->name(), "\""),
+                      absl::StrCat("has code for ", absl::StrJoin(names, ", "), ", none for ",
+                                   on_ != nullptr ? on_->target().name() : "")));
+  }
   for (const packaged::Variant& stored : target->variants())
     KILN_RETURN_IF_ERROR(Restore(stored, run_code, *model_));
   for (const auto& [blob, elements] : blobs_) weights_->Name(elements, blob);
@@ -242,7 +250,7 @@ absl::Status Package::Restore(const packaged::Variant& stored, bool run_code,
   if (!ParseMessage(stored.program(), variant.program))
     return absl::DataLossError("a program cannot be read");
   KILN_RETURN_IF_ERROR(CheckPorts(variant.program, model.inputs(), model.outputs()));
-  KILN_RETURN_IF_ERROR(CheckCalledLibraries(variant.program, on_.get()));
+  KILN_RETURN_IF_ERROR(CheckCalledLibraries(variant.program, on_));
   const auto restore = [&](const packaged::Constant& constant) { return Restore(constant); };
   for (const packaged::Constant& constant : stored.constants()) {
     KILN_ASSIGN_OR_RETURN(variant.constants.emplace_back(), restore(constant));
@@ -318,8 +326,8 @@ absl::StatusOr<Tensor> Package::Elements(const packaged::Blob& blob) {
 
 bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
   if (validator_ == nullptr) return true;
-  const absl::StatusOr<Validation> validation = validator_->Validate(
-      ValidationOf(entry, {def.example().begin(), def.example().end()}, on_.get()));
+  const absl::StatusOr<Validation> validation =
+      validator_->Validate(ValidationOf(entry, {def.example().begin(), def.example().end()}, on_));
   if (validation.ok()) return true;
   ++(absl::IsDataLoss(validation.status()) ? refused_ : unvalidated_);
   if (absl::IsNotFound(validation.status())) {
@@ -338,6 +346,7 @@ bool Package::MayRun(const Entry& entry, const program::KernelDef& def) {
 absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::KernelDef& def,
                                                               const program::KernelChoice& choice,
                                                               bool run_code, DeviceKind device) {
+  const DeviceKind wanted = device;  // of the program
   if (choice.key().empty()) device = DefaultDevice();
   // A choice without code is on the VM, and known by its text.
   const std::string name = choice.key().empty()
@@ -351,8 +360,8 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     KILN_ASSIGN_OR_RETURN(const Entry entry, ReadEntry(key, nullptr));
     KILN_RETURN_IF_ERROR(CheckIsOf(entry, def, choice));
     const std::optional<KernelCode> code = CodeOf(entry);
-    if (code && code->RunsHere(on_.get()) && MayRun(entry, def)) {
-      absl::StatusOr<LoadedKernel> loaded = code->Load(on_.get());
+    if (code && code->RunsHere(on_) && MayRun(entry, def)) {
+      absl::StatusOr<LoadedKernel> loaded = code->Load(on_);
       if (loaded.ok()) {
         function = CompiledFunction(*std::move(loaded), code->device->device);
       } else if (absl::IsUnavailable(loaded.status()) ||
@@ -364,6 +373,12 @@ absl::StatusOr<std::shared_ptr<KernelHandle>> Package::Kernel(const program::Ker
     }
   }
   if (function == nullptr) {
+    const bool told = std::exchange(warned_of_cpu_, true);
+    if (!OnHost(wanted) && (!told || use_.required)) {
+      KILN_RETURN_IF_ERROR(
+          use_.RunOnCpu(absl::StrCat("package \"", file_->name(), "\""),
+                        absl::StrCat("kernel \"", def.name(), "\" has no code that runs there")));
+    }
     KILN_ASSIGN_OR_RETURN(const kiln::Kernel kernel, ParseKernel(def.text()));
     KILN_ASSIGN_OR_RETURN(function, VmFunction(kernel, device));
   }
@@ -412,7 +427,7 @@ absl::StatusOr<Model> LoadPackage(const PackageSource& source, const RunOptions&
   return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {
     KILN_ASSIGN_OR_RETURN(
         std::shared_ptr<Package> opened,
-        Package::Open(source, package, /*validator=*/"", DeviceOf(options.runtime)));
+        Package::Open(source, package, /*validator=*/"", DeviceUseOf(options.runtime)));
     return Model::Create(std::move(opened), options);
   });
 }

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "exec/device_use.h"
 #include "exec/package/package.pb.h"
 #include "exec/package/package_file.h"
 #include "exec/package/packaged_model.h"
@@ -52,11 +53,11 @@ class Package : public VariantProvider {
   // kDataLoss: damaged, of another version, or no package; kPermissionDenied: `options` demand a
   // signature that it has not; kNotFound and the like for the file. `validator`: path of
   // kiln-validate; empty: looked for, see base/child_process.h. `on`: the device that kernels run
-  // on, where the package has some for it.
+  // on, where the package has some for it; kFailedPrecondition where it must and has not.
   static absl::StatusOr<std::shared_ptr<Package>> Open(const PackageSource& source,
                                                        const PackageOptions& options = {},
                                                        const std::string& validator = "",
-                                                       std::shared_ptr<ComputeDevice> on = nullptr);
+                                                       DeviceUse on = {});
   // Only what inputs() and outputs() of it would be; no kernel is looked at.
   static absl::StatusOr<std::shared_ptr<Package>> OpenPorts(const PackageSource& source);
   // As Open, but nothing is made to run and no code is loaded: what is in it, for any CPU. Every
@@ -99,7 +100,7 @@ class Package : public VariantProvider {
   static absl::StatusOr<std::shared_ptr<Package>> OpenFor(Depth depth, const PackageSource& source,
                                                           const PackageOptions& options,
                                                           std::unique_ptr<Validator> validator,
-                                                          std::shared_ptr<ComputeDevice> on);
+                                                          DeviceUse on);
   absl::Status Read(Depth depth);
   absl::Status ReadPorts(const program::Program& ports);
   absl::Status ReadTarget();
@@ -128,10 +129,11 @@ class Package : public VariantProvider {
   std::map<int, Tensor> blobs_;                                   // elements, by index
   std::set<CacheKey> read_;                                       // entries that were checked
   std::unique_ptr<Validator> validator_;                          // null: the builder is trusted
-  std::shared_ptr<ComputeDevice> on_;                             // null: the CPU
+  DeviceUse use_;
+  ComputeDevice* on_ = nullptr;  // of use_; null: the CPU
   std::string target_;
   int compiled_ = 0, on_vm_ = 0, refused_ = 0, unvalidated_ = 0;
-  bool warned_of_absence_ = false;
+  bool warned_of_absence_ = false, warned_of_cpu_ = false;
 };
 
 }  // namespace kiln

@@ -74,6 +74,8 @@ class DeviceQueue {
   // At least `bytes` of device memory, 256-byte aligned, the same as before where that is enough;
   // else what was given before is no more. Not within a run. kResourceExhausted.
   virtual absl::StatusOr<void*> Arena(int64_t bytes) = 0;
+  // Of device memory that it has: the arena, and what launches share.
+  virtual int64_t bytes() const = 0;
 
   // A run: what follows, up to End, is one thread's, which calls nothing else of the device if
   // `alone` (calls then cost less). It goes into `stream`, a stream of the application in the

@@ -13,16 +13,17 @@ constexpr size_t kVectorBytes = 64;  // correctness: as many as any device's vec
 OperandCopies::Operand SpanOf(const BufferArg& buffer, bool output) {
   const int64_t item = buffer.type_bits / 8;
   int64_t low = 0, high = 0;
-  bool empty = false;
+  int64_t elements = 1;
   for (int32_t axis = 0; axis < buffer.dimensions; ++axis) {
     const BufferDim& dim = buffer.dim[axis];
-    empty = empty || dim.extent == 0;
+    elements *= dim.extent;
     const int64_t last = int64_t{dim.extent - 1} * dim.stride;
     (last < 0 ? low : high) += last;
   }
-  if (empty) return {buffer.host, 0, 0, output};
+  if (elements == 0) return {buffer.host, 0, 0, output};
   const auto before = static_cast<size_t>(-low * item);
-  return {buffer.host - before, static_cast<size_t>((high - low + 1) * item), before, output};
+  return {buffer.host - before, static_cast<size_t>((high - low + 1) * item), before, output,
+          elements < high - low + 1};
 }
 
 }  // namespace

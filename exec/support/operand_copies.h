@@ -41,6 +41,7 @@ class OperandCopies {
     size_t bytes = 0;
     size_t before = 0;  // bytes ahead of the first element, where strides are negative
     bool output = false;
+    bool gaps = false;  // bytes between the elements, which are not the operand's
   };
   std::span<const Operand> operands() const { return operands_; }
   // Where the copies lie.

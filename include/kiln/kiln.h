@@ -182,8 +182,9 @@ typedef struct kiln_runtime_options {
   int32_t (*start)(void* user, int32_t members, void (*task)(void* data, int32_t member),
                    void* data);
   void (*on_thread_start)(void* user, int32_t member);
-  void* user;         /* given to all of these; must live as long as the process */
-  const char* device; /* "cuda", "cuda:1", "cuda-emulated"; NULL or "": the CPU alone */
+  void* user;             /* given to all of these; must live as long as the process */
+  const char* device;     /* "cuda", "cuda:1", "cuda-emulated"; NULL or "": the CPU alone */
+  int32_t require_device; /* 1: a model without code for the device is an error */
 } kiln_runtime_options;
 static inline kiln_runtime_options kiln_runtime_options_default(void) {
   kiln_runtime_options options;
@@ -383,6 +384,7 @@ KILN_C_API kiln_status* kiln_model_output_shape(kiln_model* model, const kiln_sh
 typedef struct kiln_memory {
   size_t struct_size;
   int64_t constants, arenas, copies, outputs, states, plans, plan_bytes, idle_contexts, idle_bytes;
+  int64_t device_arenas, device_constants; /* in memory of the runtime's device */
 } kiln_memory;
 KILN_C_API void kiln_model_memory(const kiln_model* model, kiln_memory* out);
 KILN_C_API void kiln_model_trim(kiln_model* model);

@@ -185,6 +185,9 @@ struct MemoryReport {
   int64_t states = 0;                         // state buffers of all contexts
   int64_t plans = 0, plan_bytes = 0;          // kept
   int64_t idle_contexts = 0, idle_bytes = 0;  // of contexts that wait for Model::Run
+  // In memory of the runtime's device: temporaries of all contexts, and the constants of the newest
+  // plan that are read there.
+  int64_t device_arenas = 0, device_constants = 0;
 };
 
 // What one context's current plan looks like: memory in bytes, work in counts.

@@ -85,6 +85,10 @@ struct RuntimeOptions {
   // for one that the CPU plays, slowly and with checks ("cuda-emulated:1" for a second). Empty:
   // nowhere else.
   std::string device = "";
+  // A model, or a kernel of one, that has no code for `device` is kFailedPrecondition when it is
+  // compiled, loaded or first run; else it runs on the CPU, and the log says so. Library operators
+  // that the device has not run on the CPU all the same (kiln explain).
+  bool require_device = false;
   CacheOptions cache = {};  // of models whose own CacheOptions are those that they begin with
   int build_jobs = 0;       // kernels built at once, up to 1024; 0: as many as there are processors
 };

@@ -120,7 +120,7 @@ class Runtime:
     What models share: threads, memory budgets, the cache, compiled kernels.
     """
 
-    def __init__(self, *, threads: int = 0, spin_us: int = 1000, memory_budget: int = 0, idle_budget: int = 0, build_jobs: int = 0, cache: Cache | None = None, device: str = '') -> None: ...
+    def __init__(self, *, threads: int = 0, spin_us: int = 1000, memory_budget: int = 0, idle_budget: int = 0, build_jobs: int = 0, cache: Cache | None = None, device: str = '', require_device: bool = False) -> None: ...
 
     @staticmethod
     def default() -> Runtime:

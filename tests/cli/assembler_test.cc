@@ -122,6 +122,19 @@ TEST_F(AssemblerTest, WhatTheDriverRefusesIsAssembledAsItIsLoaded) {
   EXPECT_THAT(run.err, testing::Not(HasSubstr("VM")));
 }
 
+TEST_F(AssemblerTest, OneThatIsNoneIsToldOnce) {
+  const std::string wrong = dir_.File("nowhere/ptxas");
+  const ProcessResult made =
+      With(wrong, {"compile", model_, "--cache-only", "--target", "cuda-sm80,cuda-sm90"});
+  EXPECT_EQ(made.exit, 0) << made.err;
+  const std::string told = "ptxas: KILN_PTXAS is \"" + wrong + "\", which is no program";
+  const size_t at = made.err.find(told);
+  EXPECT_NE(at, std::string::npos) << made.err;
+  EXPECT_EQ(made.err.find(told, at + 1), std::string::npos) << made.err;
+  EXPECT_THAT(With("none", {"compile", model_, "--cache-only", "--target", "cuda-sm80"}).err,
+              testing::Not(HasSubstr("KILN_PTXAS")));
+}
+
 TEST_F(AssemblerTest, OnePackageIsForSeveralLevelsOfGpusAndOfCpus) {
   const std::string package = dir_.File("m.kiln"), y = dir_.File("y.npy");
   const std::string targets = "cuda-sm80,cuda-sm90,cuda-sm100,cuda-sm120,x86-64-v3";

@@ -138,6 +138,49 @@ TEST_F(DevicesTest, APackageForGpusAlone) {
   EXPECT_EQ(Kiln({"run", package, "-q"}).exit, 7);
 }
 
+TEST_F(DevicesTest, ShowsKernelsOfAPackage) {
+  const std::string model = dir_.File("m.graph"), package = dir_.File("m.kiln");
+  std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
+  // Without --target: the level of the device.
+  const ProcessResult made = Kiln({"compile", model, "--device", "cuda-emulated", "-o", package,
+                                   "--cache-dir", dir_.File("cache"), "-q"});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const json results = json::parse(Kiln({"inspect", package, "--json"}).out)["results"];
+  ASSERT_EQ(results["targets"].size(), 1u) << results;
+  EXPECT_EQ(results["targets"][0]["name"], "cuda-sm80");
+  const json kernel = results["package"]["kernels"][0];
+  EXPECT_EQ(kernel["validated_on"], "Emulated sm_80");
+  EXPECT_THAT(Kiln({"inspect", package}).out, testing::HasSubstr("on Emulated sm_80"));
+  const std::string key = kernel["key"];
+  const auto emitted = [&](const std::string& what) {
+    const ProcessResult shown =
+        Kiln({"inspect", package, "--kernel", key.substr(0, 12), "--emit", what});
+    EXPECT_EQ(shown.exit, 0) << what << ": " << shown.err;
+    return shown.out;
+  };
+  EXPECT_THAT(emitted("ptx"), testing::HasSubstr(".target sm_80"));
+  EXPECT_THAT(emitted("launch"), testing::HasSubstr("block"));
+  EXPECT_THAT(emitted("kernel"), testing::HasSubstr("kernel v1"));
+  EXPECT_THAT(emitted("schedule"), testing::HasSubstr("streaming"));
+  EXPECT_EQ(Kiln({"inspect", package, "--emit", "ptx"}).exit, 2);
+  EXPECT_EQ(Kiln({"inspect", package, "--kernel", "none", "--emit", "ptx"}).exit, 2);
+}
+
+TEST_F(DevicesTest, ALockForAGpuNeedsNone) {
+  const std::string model = dir_.File("m.graph"), lock = dir_.File("lock");
+  std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
+  const ProcessResult made = Kiln({"lock", model, "--target", "cuda-sm90", "-o", lock});
+  ASSERT_EQ(made.exit, 0) << made.err;
+  std::ifstream in(lock);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(text, testing::HasSubstr("plan cuda-sm90 \"x\" [70]\narena "));
+  const std::string of_device = dir_.File("device");
+  EXPECT_EQ(Kiln({"lock", model, "--device", "cuda-emulated", "-o", of_device}).exit, 0);
+  std::ifstream other(of_device);
+  EXPECT_THAT((std::string{std::istreambuf_iterator<char>(other), {}}),
+              testing::HasSubstr("plan cuda-sm80 "));
+}
+
 TEST_F(DevicesTest, AnEmulatedDeviceWithANumberTakesNoLibraryOfTheSystem) {
   const ProcessResult result = Kiln({"devices", "--device", "cuda-emulated:1"});
   ASSERT_EQ(result.exit, 0) << result.err;
@@ -151,7 +194,9 @@ TEST_F(DevicesTest, WhoDoesNotAskForAGpuOpensNoDriver) {
       RunWithDriver({"run", model, "--cache-dir", dir_.File("cache"), "--input", "x=random:7"});
   EXPECT_EQ(run.exit, 0) << run.err;
   EXPECT_FALSE(HasLookedForDriver());
-  EXPECT_EQ(RunWithDriver({"doctor", "--dir", dir_.File("cache")}).exit, 0);
+  const ProcessResult doctor = RunWithDriver({"doctor", "--dir", dir_.File("cache"), "--json"});
+  EXPECT_EQ(doctor.exit, 0) << doctor.err;
+  EXPECT_THAT(doctor.out, testing::HasSubstr("Emulated sm_80, cuda-sm80, CUDA 13.0, 1.0 GiB"));
   EXPECT_TRUE(HasLookedForDriver()) << "doctor names the GPU's libraries";
 }
 

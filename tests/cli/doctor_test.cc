@@ -59,6 +59,21 @@ TEST_F(DoctorTest, AMissingHelperIsAProblemOfExit5) {
   EXPECT_EQ(validator.at("compiler")["status"], "ok");
 }
 
+TEST_F(DoctorTest, AnAssemblerThatIsNoneIsAProblem) {
+  const auto gone = Doctor(5, {"KILN_PTXAS", dir_.File("none")});
+  EXPECT_EQ(gone.at("ptxas")["status"], "problem");
+  EXPECT_THAT(gone.at("ptxas")["detail"], testing::HasSubstr(dir_.File("none")));
+  const auto other = Doctor(5, {"KILN_PTXAS", "/bin/true"});
+  EXPECT_THAT(other.at("ptxas")["detail"], testing::HasSubstr("\"/bin/true\" says no version"));
+  EXPECT_EQ(Doctor(0, {"KILN_PTXAS", "none"}).at("ptxas")["status"], "note");
+}
+
+TEST_F(DoctorTest, SaysWhyThereIsNoGpu) {
+  const auto checks = Doctor(0, {"KILN_CUDA_MODULE", dir_.File("none")});
+  EXPECT_EQ(checks.at("cuda")["status"], "note");
+  EXPECT_THAT(checks.at("cuda")["detail"], testing::HasSubstr("KILN_CUDA_MODULE"));
+}
+
 TEST_F(DoctorTest, AProgramThatIsNoHelperIsAProblem) {
   EXPECT_EQ(Doctor(5, {"KILN_VALIDATE", "/bin/false"}).at("validator")["status"], "problem");
 }

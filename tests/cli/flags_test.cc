@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "graph/tensors.h"
 #include "gtest/gtest.h"
+#include "schedule/device.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
 #include "tests/cli/help.h"
@@ -63,6 +64,11 @@ const Row kRows[] = {
     {"inspect", "--rules", "{M} --rules nonsense", 2, "", "--rules"},
     {"inspect", "--machine", "{M} --machine {N}", 2, "", "{N}"},
     {"run", "--device", "{M} -q --device cuda", 5, "", "cuda: "},
+    {"run", "--require-device", "{M} -q --require-device", 2, "", "name a GPU"},
+    {"run", "--require-device", "{M} -q --require-device --device cuda-emulated", 0, "b: f32"},
+    {"run", "--require-device",
+     "{M} -q --require-device --device cuda-emulated --compile-mode never", 4, "",
+     "compile_mode: is not kBlock"},
     {"run", "--threads", "{M} -q --json --threads 3", 0, "\"threads\": 3"},
     {"run", "--shape", "{M} -q --shape x=7x4", 0, "[7, 4]"},
     {"run", "--dim", "{M} -q --dim n=5", 0, "[5, 4]"},
@@ -154,6 +160,16 @@ const Row kRows[] = {
     {"inspect", "--group", "{M} --group x", 2, "",
      "--group: is \"x\", expected a number >= 0; see kiln inspect --help"},
     {"inspect", "--emit", "{M} --group 0 --emit kernel", 0, "kernel v1"},
+    {"inspect", "--kernel", "{M} --kernel 12", 2, "", "--group N one of a model"},
+    {"inspect", "--machine", "{M} --machine {D}/gpu.machine", 2, "",
+     "describes cuda-sm90, code is made for x86-64"},
+    {"inspect", "--machine", "{M} --machine {D}/gpu.machine --target cuda-sm80", 2, "",
+     "describes cuda-sm90, code is made for cuda-sm80"},
+    {"inspect", "--machine", "{M} --machine {D}/gpu.machine --target cuda-sm90", 0, "kernel"},
+    {"compile", "--machine",
+     "{M} -q -o {N} --machine {D}/gpu.machine --target cuda-sm80 --target x86-64-v3", 2, "",
+     "describes cuda-sm90, code is made for cuda-sm80, x86-64-v3"},
+    {"lock", "--machine", "{M} -o {N} --machine {D}/gpu.machine --target cuda-sm90", 0, "wrote"},
     {"inspect", "--target", "{M} --group 0 --emit kernel --target nonsense", 2, "", "nonsense"},
     {"inspect", "--emit-onnx", "{M} --emit-onnx {N}", 0, "kernel"},
     {"inspect", "--flat", "{M} --emit-onnx {N} --flat", 0, "kernel"},
@@ -241,6 +257,7 @@ const Row kRows[] = {
 const std::set<std::string> kShared = {"-O",
                                        "--jit",
                                        "--device",
+                                       "--require-device",
                                        "--threads",
                                        "--shape",
                                        "--dim",
@@ -283,6 +300,8 @@ class FlagsTest : public testing::Test {
                                       {OnnxValue("y", kFloat, {2, 1})});
     std::ofstream(dir_.File("v.onnx")) << OnnxModel(13, sum);
     KILN_ASSERT_OK(WriteNpy(dir_.File("y.npy"), y));
+    std::ofstream(dir_.File("gpu.machine"))
+        << ToString(ShippedMachine(*Target::Parse("cuda-sm90")));
     std::ofstream(dir_.File("i.csv"))
         << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,2,4,4\nd,3,5,8\n";
     ASSERT_EQ(Kiln({"compile", "--cache-only", "-q", dir_.File("m.graph"), "--cache-dir",

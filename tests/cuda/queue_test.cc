@@ -201,6 +201,15 @@ TEST(LaunchQueueTest, RefusesAStreamOfAnotherDevice) {
   KILN_EXPECT_OK(queue->End());
 }
 
+TEST(LaunchQueueTest, RefusesWhatIsNoStream) {
+  const std::shared_ptr<Gpu> gpu = EmulatedGpu();
+  auto queue = *LaunchQueue::Make(gpu);
+  int none = 0;
+  EXPECT_THAT(queue->Begin(&none, false), StatusIs(absl::StatusCode::kInvalidArgument));
+  KILN_ASSERT_OK(queue->Begin(nullptr, false));
+  KILN_EXPECT_OK(queue->End());
+}
+
 TEST(LaunchQueueTest, MarksPointsOfTime) {
   const std::shared_ptr<Gpu> gpu = EmulatedGpu();
   auto queue = *LaunchQueue::Make(gpu);

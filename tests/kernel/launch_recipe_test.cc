@@ -123,6 +123,22 @@ TEST(LaunchRecipe, IsItsText) {
 }
 
 // Bytes changed, lost or doubled: an error, or a recipe that is its text.
+TEST(LaunchRecipe, HasALimitedLength) {
+  const std::string head = "kiln launch 1\n",
+                    launch = "launch k0\ngrid 1 1 1\nblock 1 1 1\nshared 0\n";
+  std::string many = head;
+  for (int k = 0; k < 256; ++k) many += launch;
+  ASSERT_TRUE(LaunchRecipe::Parse(many).ok());
+  EXPECT_EQ(LaunchRecipe::Parse(many + launch).status().message(),
+            "line 1026: has more than 256 launches");
+  EXPECT_TRUE(LaunchRecipe::Parse(head + std::string((1 << 20) - head.size(), '\n')).ok());
+  EXPECT_EQ(
+      LaunchRecipe::Parse(head + std::string((1 << 20) + 1 - head.size(), '\n')).status().message(),
+      "launch: has 1048577 bytes, at most 1048576 are read");
+  const absl::Status odd = LaunchRecipe::Parse(head + std::string(1000, 'x')).status();
+  EXPECT_LT(odd.message().size(), 200u);
+}
+
 TEST(LaunchRecipe, OtherTextsAreRefusedOrRead) {
   std::mt19937 random(2);
   for (int k = 0; k < 5000; ++k) {

@@ -396,6 +396,14 @@ class Options(unittest.TestCase):
         self.assertIn(("miss", 32), events)
         self.assertIn(("hit", 32), events)
 
+    def test_a_device(self):
+        runtime = kiln.Runtime(device="cuda-emulated", require_device=True)
+        m = twice(runtime=runtime)
+        np.testing.assert_array_equal(m(np.ones((1, 3), "f")), [[2, 2, 2]])
+        self.assertGreater(m.memory()["device_arenas"], 0)
+        with self.assertRaisesRegex(kiln.FailedPreconditionError, "require_device"):
+            twice(runtime=runtime, compile_mode="never")
+
     def test_runtime(self):
         runtime = kiln.Runtime(threads=2, memory_budget=1 << 20)
         m = kiln.compile(support.TWICE.format("f32").encode(), name="t.graph", runtime=runtime)
