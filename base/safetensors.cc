@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/little_endian.h"
 #include "base/printable.h"
+#include "base/publish_file.h"
 #include "base/safetensors_header.h"
 #include "base/status.h"
 #include "base/status_macros.h"
@@ -135,12 +136,6 @@ absl::StatusOr<SafetensorsHeader> HeaderOf(const std::map<std::string, Tensor>& 
   return header;
 }
 
-std::string FolderOf(absl::string_view path) {
-  const size_t slash = path.rfind('/');
-  if (slash == absl::string_view::npos) return ".";
-  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
-}
-
 }  // namespace
 
 absl::StatusOr<Safetensors> ParseSafetensors(absl::string_view bytes,
@@ -188,24 +183,9 @@ absl::Status WriteSafetensors(FileSystem& files, absl::string_view path,
                               const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   KILN_ASSIGN_OR_RETURN(const SafetensorsHeader header, HeaderOf(tensors, metadata));
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  // What a killed writer has left.
-  if (const absl::Status status = files.Unlink(temporary);
-      !status.ok() && !absl::IsNotFound(status))
-    return status;
-  const auto write = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
-    KILN_RETURN_IF_ERROR(
-        WriteAll(header, tensors, [&](absl::string_view bytes) { return file->Append(bytes); }));
-    KILN_RETURN_IF_ERROR(file->Sync());
-    KILN_RETURN_IF_ERROR(file->Close());
-    return files.Rename(temporary, path);
-  };
-  if (absl::Status status = write(); !status.ok()) {
-    files.Unlink(temporary).IgnoreError();
-    return status;
-  }
-  return files.SyncDir(FolderOf(path));
+  return PublishFile(files, path, [&](WritableFile& file) {
+    return WriteAll(header, tensors, [&](absl::string_view bytes) { return file.Append(bytes); });
+  });
 }
 
 }  // namespace kiln

@@ -16,6 +16,7 @@ void BindOptions(nanobind::module_& module);
 void BindContext(nanobind::module_& module);
 void BindModel(nanobind::module_& module);
 void BindCompile(nanobind::module_& module);
+void BindTrainer(nanobind::module_& module);
 
 }  // namespace kiln::python
 

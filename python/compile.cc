@@ -5,23 +5,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "python/bindings.h"
 #include "python/model.h"
+#include "python/source.h"
 #include "python/status.h"
 #include "python/tensor.h"
 
 namespace kiln::python {
-namespace {
-
-// A model of Python: a path; bytes, in any object with a buffer.
-struct Source {
-  std::string path;
-  std::optional<ModelBytes> bytes;
-};
 
 Source SourceOf(nb::handle model, const std::string& name, const std::string& folder) {
   if (PyObject_CheckBuffer(model.ptr()) != 0) {
@@ -36,6 +29,8 @@ Source SourceOf(nb::handle model, const std::string& name, const std::string& fo
   }
   return {nb::cast<std::string>(nb::steal<nb::str>(path)), std::nullopt};
 }
+
+namespace {
 
 PyModel* CompileModel(nb::handle model, const CompileOptions& options, const std::string& name,
                       const std::string& folder) {

@@ -20,6 +20,7 @@ NB_MODULE(_kiln, module) {
   BindContext(module);
   BindModel(module);
   BindCompile(module);
+  BindTrainer(module);
   const absl::string_view target = kiln::HostTarget().name();
   module.attr("version") = kiln_version();
   module.attr("target") = nanobind::str(target.data(), target.size());

@@ -31,6 +31,7 @@ void AddCompile(Flags& command);
 void AddExplain(Flags& command);
 void AddInspect(Flags& command);
 void AddVerify(Flags& command);
+void AddTrain(Flags& command);
 void AddOps(Flags& command);
 void AddOpt(Flags& command);
 void AddPlan(Flags& command);

@@ -30,6 +30,7 @@ constexpr kiln::Verb kVerbs[] = {
     {"explain", "Say why nodes are, or are not, in one kernel", kiln::AddExplain},
     {"verify", "Compare a model with the float64 interpreter", kiln::AddVerify},
     {"opt", "Run passes over a graph and print what they leave", kiln::AddOpt},
+    {"train", "Train a model on samples in files", kiln::AddTrain},
     {"report", "Write a page of what becomes of a model and how it runs", kiln::AddReport},
     {"plan", "Plan the memory of intervals in a file", kiln::AddPlan},
     {"ops", "List the operators", kiln::AddOps},

@@ -481,7 +481,9 @@ absl::Status TrainedBatchNormalization(NodeView& n) {
 }
 
 absl::Status BatchNormalization(NodeView& n) {
-  if (n.Int("training_mode", 0) != 0) return TrainedBatchNormalization(n);
+  const bool by_batch = n.Int("training_mode", 0) != 0;
+  if (by_batch && !(n.training() && !n.wants(1) && !n.wants(2)))
+    return TrainedBatchNormalization(n);
   n.Ignore("momentum");
   if (n.opset() < 7 && n.Int("is_test", 0) == 0)
     return absl::UnimplementedError("training mode is not supported");

@@ -80,6 +80,7 @@ absl::Status Dropout(NodeView& n) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> mode, n.ConstFloats(2, "training_mode"));
     training = mode.size() == 1 && mode[0] != 0;
   }
+  training = training || n.training();
   if (training && n.has(1)) {
     KILN_ASSIGN_OR_RETURN(const std::vector<double> given, n.ConstFloats(1, "ratio"));
     if (given.size() != 1) return absl::InvalidArgumentError("ratio must have one element");

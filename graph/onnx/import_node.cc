@@ -137,7 +137,7 @@ absl::Status Importer::Convert(Scope& scope, const Converter& converter, const N
                                const std::vector<ValueId>& inputs, std::vector<Slot>& outputs) {
   const int64_t opset = scope.opsets[DomainOf(node.domain())];
   NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_,
-                scope.graph == main_.graph);
+                scope.graph == main_.graph, options_.training);
   if (opset < kOldestOpset) view.Ignore("consumed_inputs");  // tells of memory only
   KILN_RETURN_IF_ERROR(converter.convert(view));
   KILN_RETURN_IF_ERROR(view.status());

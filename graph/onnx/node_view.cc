@@ -92,7 +92,7 @@ std::vector<double> ToDoubles(const Tensor& tensor) { return Convert<double>(ten
 
 NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
                    std::vector<ValueId> inputs, Graph& graph, TensorSource& source,
-                   Symbols& symbols, bool outer)
+                   Symbols& symbols, bool outer, bool training)
     : proto_(proto),
       opset_(opset),
       record_(record),
@@ -103,7 +103,8 @@ NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
       builder_(&graph),
       name_(NameOf(proto)),
       symbols_(symbols),
-      outer_(outer) {}
+      outer_(outer),
+      training_(training) {}
 
 const Value& NodeView::value(ValueId id) const {
   static const auto* const absent = new Value();

@@ -36,16 +36,19 @@ class Symbols;
 class NodeView {
  public:
   // All arguments outlive the view. `inputs` has an id for each input; an absent one is invalid.
-  // `outer`: the graph is the model's, not a body of a node.
+  // `outer`: the graph is the model's, not a body of a node; `training`: OnnxImportOptions.
   NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
-           Graph& graph, TensorSource& source, Symbols& symbols, bool outer = false);
+           Graph& graph, TensorSource& source, Symbols& symbols, bool outer = false,
+           bool training = false);
 
   // The same node with its operands in another graph, such as a body that it is to have.
   NodeView Inside(Graph& graph, std::vector<ValueId> inputs) const {
-    return NodeView(proto_, opset_, record_, std::move(inputs), graph, source_, symbols_);
+    return NodeView(proto_, opset_, record_, std::move(inputs), graph, source_, symbols_,
+                    /*outer=*/false, training_);
   }
 
   int64_t opset() const { return opset_; }
+  bool training() const { return training_; }
   const char* record() const {
     return record_;
   }  // the op record that the table names for this operator, or ""
@@ -155,6 +158,7 @@ class NodeView {
   absl::Status status_;
   Symbols& symbols_;
   const bool outer_;
+  const bool training_;
 };
 
 // What an unnamed node is called: after its first output.

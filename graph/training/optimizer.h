@@ -14,71 +14,18 @@
 //                         Update(b, AdamW{.weight_decay = 0.1}, p, gradient, {m, v}, lr, t));
 //   b.Output(next.parameter, "p_next"); ...       // states {p, p_next}, {m, m_next}, {step, t}
 //
-// The formulas are those of torch.optim (2.x, its defaults too) but for Lion, which is that of Chen
-// et al., "Symbolic discovery of optimization algorithms" (2023). Below, t counts from 1, g is the
-// gradient, and moments begin as zeros. What all elements share (bias corrections) is computed in
-// f64 from lr and t and rounded once to the type that the update computes in: the parameter's, f32
-// for 16-bit floats.
+// Options and formulas are in kiln/training.h.
 #ifndef KILN_GRAPH_TRAINING_OPTIMIZER_H_
 #define KILN_GRAPH_TRAINING_OPTIMIZER_H_
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kiln/graph.h"
+#include "kiln/training.h"
 
 namespace kiln::training {
-
-// g += weight_decay p
-// buffer = momentum buffer + (1 - dampening) g;  without dampening where t is 1
-// p -= lr buffer, or nesterov: lr (g + momentum buffer);  without momentum: lr g
-struct Sgd {
-  double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
-};
-
-// g += weight_decay p
-// m += (1 - beta1) (g - m),  v = beta2 v + (1 - beta2) g g
-// p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
-struct Adam {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
-  // Epsilon is added to sqrt(v) before its correction, the "epsilon hat" of Kingma and Ba, which
-  // ONNX has: p -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon).
-  bool epsilon_hat = false;
-};
-
-// p *= 1 - lr weight_decay, then as Adam without weight decay.
-struct AdamW {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
-};
-
-// g += weight_decay p
-// sum += g g
-// p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(sum) + epsilon)
-struct Adagrad {
-  double lr_decay = 0, weight_decay = 0, epsilon = 1e-10;
-};
-
-// g += weight_decay p
-// square = alpha square + (1 - alpha) g g
-// centered: mean += (1 - alpha) (g - mean), and below square - mean mean in place of square
-// buffer = momentum buffer + g / (sqrt(square) + epsilon)
-// p -= lr buffer
-struct RmsProp {
-  double alpha = 0.99, epsilon = 1e-8, weight_decay = 0, momentum = 0;
-  bool centered = false;
-};
-
-// c = beta1 m + (1 - beta1) g
-// p = p (1 - lr weight_decay) - lr sign(c)
-// m = beta2 m + (1 - beta2) g
-struct Lion {
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-};
-
-using Optimizer = std::variant<Sgd, Adam, AdamW, Adagrad, RmsProp, Lion>;
 
 // kInvalidArgument names the option and its range.
 absl::Status CheckOptimizer(const Optimizer& optimizer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/training/schedule.h"
+#include "kiln/training.h"
 
 #include <algorithm>
 #include <cmath>

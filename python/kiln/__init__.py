@@ -20,12 +20,13 @@ from kiln._errors import (
 from kiln._kiln import (
     Cache, Cancel, CompileOptions, Context, Description, Launch, Model, Port, RunOptions, Runtime, Tensor, empty, set_log_level)
 from kiln._tools import doctor, explain
+from kiln._trainer import Trainer
 
 __all__ = [
     "Cache", "Cancel", "CancelledError", "Code", "CompileOptions", "Context", "DataLossError", "DeadlineExceededError", "Description", "Error",
     "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Launch", "Model", "NotFoundError", "PermissionDeniedError", "Port",
-    "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor", "UnavailableError", "UnimplementedError", "compile", "describe", "doctor",
-    "empty", "explain", "load", "log", "set_log_level", "target"]
+    "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor", "Trainer", "UnavailableError", "UnimplementedError", "compile", "describe",
+    "doctor", "empty", "explain", "load", "log", "set_log_level", "target"]
 
 __version__: str = _kiln.version
 #: What kernels are compiled for where nothing else is asked: the level of this machine, as "x86-64-v3".

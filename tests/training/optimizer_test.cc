@@ -14,9 +14,9 @@
 #include "gmock/gmock.h"
 #include "graph/graph.h"
 #include "graph/reference/interpreter.h"
-#include "graph/training/schedule.h"
 #include "gtest/gtest.h"
 #include "kiln/graph.h"
+#include "kiln/training.h"
 #include "tests/base/status_matchers.h"
 #include "tests/graph/tensors.h"
 

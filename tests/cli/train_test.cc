@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// kiln train as a user calls it: what it prints and writes, interrupted runs, exit codes; and
+// archives of NumPy.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "base/npy.h"
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
+#include "tests/cli/process.h"
+#include "tests/graph/tensors.h"
+#include "tools/npz.h"
+#include "tools/train_data.h"
+#include "tools/train_history.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr char kModel[] =
+    "graph line\n"
+    "input x : f32 [n, 3]\n"
+    "const w : f32 [3, 2] = 0.5\n"
+    "const b : f32 [2] = 0\n"
+    "z = matmul(x, w)\n"
+    "y = add(z, b)\n"
+    "output y\n";
+
+// An entry of a ZIP file that is stored, before the directory and in it.
+std::string Stored(const std::string& name, const std::string& bytes) {
+  const auto number = [](uint64_t value, int size) {
+    std::string out;
+    for (int i = 0; i < size; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+    return out;
+  };
+  const auto common = [&](int method) {
+    return number(method, 2) + number(0, 8) + number(bytes.size(), 4) + number(bytes.size(), 4) +
+           number(name.size(), 2) + number(0, 2);
+  };
+  const std::string local = number(0x04034b50, 4) + number(20, 2) + number(0, 2) + common(0);
+  std::string file = local + name + bytes;
+  const size_t directory = file.size();
+  file += number(0x02014b50, 4) + number(20, 2) + number(20, 2) + number(0, 2) + common(0) +
+          number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(0, 4) + name;
+  const size_t end = file.size();
+  return file + number(0x06054b50, 4) + number(0, 4) + number(1, 2) + number(1, 2) +
+         number(end - directory, 4) + number(directory, 4) + number(0, 2);
+}
+
+class TrainTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(model_) << kModel;
+    for (const auto& [x, labels, n, seed] :
+         {std::tuple(x_, labels_, 64, 1U), std::tuple(test_, test_labels_, 20, 2U)}) {
+      std::mt19937 random(seed);
+      std::normal_distribution<double> normal;
+      Tensor values = Tensor::Allocate(DType::kF32, {n, 3});
+      Tensor classes = Tensor::Allocate(DType::kU8, {n});
+      for (int64_t i = 0; i < n * 3; ++i) WriteFloat(values, i, normal(random));
+      for (int64_t i = 0; i < n; ++i) WriteInt(classes, i, ReadFloat(values, 3 * i) > 0 ? 1 : 0);
+      KILN_ASSERT_OK(WriteNpy(x, values));
+      KILN_ASSERT_OK(WriteNpy(labels, classes));
+    }
+  }
+
+  std::vector<std::string> Command(std::vector<std::string> more = {}) const {
+    std::vector<std::string> command = {"train",       model_,       "--data",         x_,
+                                        "--labels",    labels_,      "--batch",        "16",
+                                        "--threads",   "1",          "--compile-mode", "never",
+                                        "--optimizer", "adam:lr=0.1"};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  static ProcessResult Fails(const std::vector<std::string>& command, int exit,
+                             const std::string& message) {
+    ProcessResult result = Kiln(command);
+    EXPECT_EQ(result.exit, exit) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    return result;
+  }
+
+  TempDir dir_;
+  const std::string model_ = dir_.File("line.graph"), x_ = dir_.File("x.npy"),
+                    labels_ = dir_.File("labels.npy"), test_ = dir_.File("test.npy"),
+                    test_labels_ = dir_.File("test_labels.npy"), state_ = dir_.File("run"),
+                    curve_ = dir_.File("curve.html"), onnx_ = dir_.File("trained.onnx");
+};
+
+TEST_F(TrainTest, TrainsEvaluatesAndWrites) {
+  const ProcessResult result =
+      Kiln(Command({"--epochs", "5", "--eval", test_, "--eval-labels", test_labels_, "--json",
+                    "--curve", curve_, "-o", onnx_, "--schedule", "cosine:steps=20,warmup=2"}));
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("epoch 5/5  loss "));
+  const json told = json::parse(result.out);
+  EXPECT_EQ(told["schema"], "kiln.train/1");
+  const json& results = told["results"];
+  EXPECT_EQ(results["steps"], 20);
+  EXPECT_EQ(results["parameters"], 2);
+  ASSERT_EQ(results["epochs"].size(), 5u);
+  EXPECT_EQ(results["epochs"][4]["epoch"], 5);
+  EXPECT_LT(results["epochs"][4]["loss"], 0.7 * results["epochs"][0]["loss"].get<double>());
+  EXPECT_GT(results["epochs"][4]["accuracy"], 0.8);
+  EXPECT_GT(results["first_loss_ms"], 0);
+  EXPECT_GT(results["step_ms"], 0);
+  const std::string page = Contents(curve_);
+  EXPECT_THAT(page, HasSubstr("<polyline"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("http:")));
+  EXPECT_THAT(page, testing::Not(HasSubstr("src=")));
+  const ProcessResult run =
+      Kiln({"run", onnx_, "--input", "x=@" + test_, "--compile-mode", "never", "-q"});
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("y: f32 [20, 2]"));
+}
+
+TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
+  const auto bytes_of = [](const std::string& path) { return Contents(path); };
+  const std::string archive = dir_.File("x.npz");
+  std::ofstream(archive, std::ios::binary) << Stored("x.npy", bytes_of(x_));
+  const ProcessResult result = Kiln({"train", model_, "--data", archive, "--data",
+                                     "labels=" + labels_, "--compile-mode", "never", "-q"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 steps, loss "));
+}
+
+TEST(Npz, DamagedArchivesAreRefused) {
+  const Tensor tensor = F32({2, 2}, {1, 2, 3, 4});
+  const std::string good = Stored("a.npy", NpyBytes(tensor));
+  KILN_ASSERT_OK_AND_ASSIGN(const auto arrays, ParseNpz(good));
+  ASSERT_EQ(arrays.size(), 1u);
+  EXPECT_EQ(arrays[0].first, "a");
+  EXPECT_EQ(Values(arrays[0].second), (std::vector<double>{1, 2, 3, 4}));
+  for (size_t cut = 0; cut < good.size(); ++cut) EXPECT_FALSE(ParseNpz(good.substr(0, cut)).ok());
+  std::mt19937 random(1);
+  for (int k = 0; k < 3000; ++k) {  // an error, or an array: never a crash
+    std::string other = good;
+    other[random() % other.size()] = static_cast<char>(random());
+    ParseNpz(other).status().IgnoreError();
+  }
+  std::string packed = good;
+  packed[packed.rfind("PK\x01\x02") + 10] = 8;
+  EXPECT_THAT(ParseNpz(packed).status().message(), HasSubstr("numpy.savez, not"));
+}
+
+TEST(TrainData, OrdersAreThoseOfTheSeed) {
+  const std::vector<int64_t> order = Shuffled(1000, 3, 1);
+  EXPECT_EQ(order, Shuffled(1000, 3, 1));
+  EXPECT_NE(order, Shuffled(1000, 3, 2));
+  EXPECT_NE(order, Shuffled(1000, 4, 1));
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (int64_t i = 0; i < 1000; ++i) EXPECT_EQ(sorted[static_cast<size_t>(i)], i);
+}
+
+TEST(TrainHistoryText, IsReadBackAndRefusedWhereDamaged) {
+  TrainHistory history;
+  history.data = {7, 100, 16};
+  history.epoch = 1;
+  history.sum = 0.1 + 0.2;
+  history.points = {{3, 0.5}, {6, NAN}};
+  history.epochs = {{.epoch = 1, .loss = 1.0 / 3, .lr = 0.1, .eval_loss = 2}};
+  const std::string text = ToText(history);
+  KILN_ASSERT_OK_AND_ASSIGN(const TrainHistory again, ParseTrainHistory(text));
+  EXPECT_EQ(ToText(again), text);
+  EXPECT_EQ(again.sum, history.sum);
+  for (size_t cut = 0; cut < text.size(); ++cut)
+    EXPECT_FALSE(ParseTrainHistory(text.substr(0, cut)).ok()) << cut;
+  EXPECT_FALSE(ParseTrainHistory("[]").ok());
+  EXPECT_FALSE(ParseTrainHistory("{\"seed\": \"x\"}").ok());
+}
+
+TEST_F(TrainTest, ResumedRunsEndWithTheSameBytes) {
+  const std::string whole = dir_.File("whole");
+  ASSERT_EQ(Kiln(Command({"--epochs", "4", "--checkpoint", whole})).exit, 0);
+  ASSERT_EQ(Kiln(Command({"--epochs", "2", "--checkpoint", state_})).exit, 0);
+  const ProcessResult rest = Kiln(Command({"--epochs", "4", "--checkpoint", state_, "--resume"}));
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_THAT(rest.err, HasSubstr("goes on behind step 8"));
+  EXPECT_EQ(Contents(state_), Contents(whole));
+  Fails(Command({"--epochs", "4", "--checkpoint", state_, "--resume", "--seed", "9"}), 2,
+        "the checkpoint is of a run with --seed 0");
+}
+
+// Ctrl-C at several moments: the step in progress ends, its checkpoint is whole, and what goes on
+// from there ends with the bytes of a run that was left alone.
+TEST_F(TrainTest, InterruptedRunsGoOn) {
+  const std::string whole = dir_.File("whole");
+  const std::vector<std::string> long_run = {"--epochs", "300", "--checkpoint"};
+  const auto command = [&](const std::string& state, bool resume) {
+    std::vector<std::string> all = long_run;
+    all.push_back(state);
+    if (resume) all.emplace_back("--resume");
+    return Command(all);
+  };
+  ASSERT_EQ(Kiln(command(whole, false)).exit, 0);
+  int interrupted = 0;
+  bool begun = false;
+  for (int try_number = 0; try_number < 4; ++try_number) {
+    const ProcessResult result =
+        Kiln(command(state_, begun), {.kill_after_us = 300'000, .signal = SIGINT});
+    if (result.exit == 0) break;
+    EXPECT_EQ(result.exit, -SIGINT) << result.err;
+    begun = begun || !Contents(state_).empty();
+    interrupted +=
+        result.err.find("interrupted; --resume goes on behind step") != std::string::npos;
+  }
+  ASSERT_EQ(Kiln(command(state_, begun)).exit, 0);
+  EXPECT_EQ(Contents(state_), Contents(whole));
+  RecordProperty("interrupted", interrupted);
+}
+
+TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
+  Fails(Command({"--loss", "mean"}), 2, "there are cross_entropy, mse, bce, huber, output");
+  Fails(Command({"--loss", "huber:delto=1"}), 2, "there is no \"delto\"; there are delta");
+  Fails(Command({"--optimizer", "adam:beta1=2"}), 3, "beta1");
+  Fails(Command({"--schedule", "cosine:steps=x"}), 2, "is no such pair");
+  Fails(Command({"--eval", dir_.File("none.npy")}), 7, "none.npy");
+  Fails(Command({"--data", "y=" + x_}), 2, "there is no input \"y\"");
+  Fails(Command({"--batch", "100", "--micro-batches", "3"}), 2, "does not divide");
+  Fails(Command({"--resume"}), 2, "--checkpoint");
+  Fails(Command({"--dim", "n=3"}), 2, "shapes from its data");
+  Fails(Command({"--checkpoint", dir_.File("no/such/folder")}), 7, "no/such/folder");
+  KILN_ASSERT_OK(WriteNpy(labels_, I64({64}, std::vector<double>(64, 2))));
+  Fails(Command(), 2, "labels: element 0 of 16 is 2; classes are numbered from 0 to 1");
+  KILN_ASSERT_OK(WriteNpy(labels_, I64({63}, std::vector<double>(63, 1))));
+  Fails(Command(), 2, "\"labels\" has 63 samples, \"x\" has 64");
+  std::ofstream(model_) << "graph broken\ninput x : f32 [n, 3]\ny = nosuch(x)\noutput y\n";
+  Fails(Command(), 3, "nosuch");
+}
+
+TEST_F(TrainTest, ALossThatIsNotFiniteEndsTheRun) {
+  Tensor bad = F32({64, 3}, std::vector<double>(192, 1));
+  WriteFloat(bad, 191, INFINITY);
+  KILN_ASSERT_OK(WriteNpy(x_, bad));
+  const ProcessResult result = Fails(Command({"--checkpoint", state_}), 1, "lower the learning");
+  EXPECT_EQ(Contents(state_), "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/choice.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/printable.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/op.h"
+#include "graph/tensors.h"
+
+namespace kiln::training {
+namespace {
+
+constexpr absl::string_view kOwnPrefix = "kiln/";
+
+bool IsConstant(const Value& value) { return value.constant && value.producer.v < 0; }
+
+// The values that `output` is made of.
+std::vector<bool> Reached(const Graph& model, ValueId output) {
+  std::vector<bool> reached(model.values().size());
+  reached[static_cast<size_t>(output.v)] = true;
+  for (auto node = model.nodes().rbegin(); node != model.nodes().rend(); ++node) {
+    const bool needed = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                    [&](ValueId id) { return reached[static_cast<size_t>(id.v)]; });
+    if (!needed) continue;
+    for (const ValueId id : node->inputs) {
+      if (id.valid()) reached[static_cast<size_t>(id.v)] = true;
+    }
+  }
+  return reached;
+}
+
+bool AllFinite(const Tensor& tensor) {
+  const Tensor dense = Dense(tensor);
+  for (int64_t i = 0; i < dense.num_elements(); ++i) {
+    if (!std::isfinite(ReadFloat(dense, i))) return false;
+  }
+  return true;
+}
+
+// Tensors of one name and type; the constants that they are.
+class Groups {
+ public:
+  void Add(const std::string& name, const Tensor& value) {
+    if (values_.emplace(name, value).second)
+      shapes_[value.dtype()].push_back({name, value.shape()});
+  }
+
+  absl::StatusOr<std::vector<FlatGroup>> LaidOut(std::map<std::string, Tensor>& values) const {
+    std::vector<FlatGroup> groups;
+    for (const auto& [type, shapes] : shapes_) {
+      KILN_ASSIGN_OR_RETURN(FlatLayout layout, LayOut(shapes, type));
+      groups.push_back({type, std::move(layout)});
+    }
+    for (const auto& [name, value] : values_) {
+      if (absl::StartsWith(name, kOwnPrefix))
+        return Invalid("trainer: constant \"", Printable(name),
+                       "\": names that begin with \"kiln/\" are those of a checkpoint; rename it");
+      if (!values.emplace(name, value).second)
+        return Invalid("trainer: constant \"", Printable(name),
+                       "\" is a parameter and a running statistic; rename one");
+    }
+    return groups;
+  }
+
+  bool empty() const { return values_.empty(); }
+
+ private:
+  std::map<DType, std::vector<NamedShape>> shapes_;
+  std::map<std::string, Tensor> values_;
+};
+
+// Patterns, and which of them have named something.
+class Patterns {
+ public:
+  explicit Patterns(const std::vector<std::string>& patterns)
+      : patterns_(patterns), used_(patterns.size()) {}
+
+  bool Matches(const std::string& name) {
+    bool any = false;
+    for (size_t k = 0; k < patterns_.size(); ++k) {
+      if (fnmatch(patterns_[k].c_str(), name.c_str(), 0) != 0) continue;
+      used_[k] = any = true;
+    }
+    return any;
+  }
+
+  absl::Status CheckUsed(absl::string_view what, const std::vector<std::string>& names) const {
+    for (size_t k = 0; k < patterns_.size(); ++k) {
+      if (used_[k]) continue;
+      constexpr size_t kMost = 12;  // in a message
+      std::string text;
+      for (size_t i = 0; i < names.size() && i < kMost; ++i)
+        absl::StrAppend(&text, i == 0 ? "" : ", ", Printable(names[i]));
+      if (names.size() > kMost) absl::StrAppend(&text, " and ", names.size() - kMost, " more");
+      return Invalid("trainer: ", what, " \"", Printable(patterns_[k]),
+                     "\" names no constant of floats that the loss depends on; there are ",
+                     names.empty() ? "none" : text);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<std::string>& patterns_;
+  std::vector<bool> used_;
+};
+
+}  // namespace
+
+StatisticNames StatisticsOf(const Graph& model, const Node& node) {
+  if (absl::string_view(node.op->name) != "batch_norm") return {};
+  const auto name_of = [&](size_t input) -> std::string {
+    const ValueId id = node.inputs[input];
+    const Value& value = model.value(id);
+    if (!IsConstant(value)) return "";
+    const auto reads = std::count(node.inputs.begin(), node.inputs.end(), id);
+    if (model.UsersOf(id).size() == 1 && reads == 1) return value.name;
+    return absl::StrCat(value.name, "@", model.value(node.outputs[0]).name, input == 3 ? "" : ".v");
+  };
+  StatisticNames names = {name_of(3), name_of(4)};
+  return names.mean.empty() || names.variance.empty() ? StatisticNames() : names;
+}
+
+absl::StatusOr<Choice> Choose(const Graph& model, ValueId output,
+                              const std::vector<std::string>& parameters,
+                              const std::vector<std::string>& frozen) {
+  const std::vector<bool> reached = Reached(model, output);
+  Groups statistics, trained;
+  std::set<ValueId> read_otherwise;  // than as a statistic
+  for (const Node& node : model.nodes()) {
+    const StatisticNames names = StatisticsOf(model, node);
+    const bool has = !names.mean.empty() && reached[static_cast<size_t>(node.outputs[0].v)];
+    if (has) {
+      statistics.Add(names.mean, *model.value(node.inputs[3]).constant);
+      statistics.Add(names.variance, *model.value(node.inputs[4]).constant);
+    }
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k].valid() && !(has && k >= 3)) read_otherwise.insert(node.inputs[k]);
+    }
+  }
+  Patterns wanted(parameters), unwanted(frozen);
+  std::vector<std::string> names;
+  for (size_t v = 0; v < model.values().size(); ++v) {
+    const Value& value = model.values()[v];
+    const ValueId id{static_cast<int32_t>(v)};
+    if (!IsConstant(value) || !IsFloat(value.type) || !reached[v]) continue;
+    if (read_otherwise.count(id) == 0 && id != output) continue;
+    if (value.constant->num_elements() == 0) continue;
+    names.push_back(value.name);
+    const bool named = wanted.Matches(value.name), left_out = unwanted.Matches(value.name);
+    const bool chosen =
+        parameters.empty() ? value.constant->rank() > 0 && AllFinite(*value.constant) : named;
+    if (chosen && !left_out) trained.Add(value.name, *value.constant);
+  }
+  KILN_RETURN_IF_ERROR(wanted.CheckUsed("parameters", names));
+  KILN_RETURN_IF_ERROR(unwanted.CheckUsed("frozen", names));
+  if (trained.empty())
+    return Invalid("trainer: the model \"", Printable(model.name),
+                   "\" has no constant of floats to train that the loss depends on; name some with "
+                   "`parameters`, or freeze fewer");
+  Choice choice;
+  KILN_ASSIGN_OR_RETURN(choice.parameters, trained.LaidOut(choice.values));
+  KILN_ASSIGN_OR_RETURN(choice.statistics, statistics.LaidOut(choice.values));
+  return choice;
+}
+
+}  // namespace kiln::training
