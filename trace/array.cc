@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/catch_exceptions.h"
 #include "base/status.h"
@@ -117,12 +116,12 @@ absl::StatusOr<Tensor> Array::tensor(Location where) const {
 absl::StatusOr<Tensor> Array::ReadAs(DType type, bool one, Location where) const {
   KILN_RETURN_IF_ERROR(status());
   if (type != dtype()) {
-    return Invalid("array ", node_->type.ToString(), ": read as ", Name(type), " (", where.file,
-                   ":", where.line, "); cast it, or read it as ", Name(dtype()));
+    return Invalid("array ", node_->type.ToString(), ": read as ", Name(type), " (",
+                   tracing::ToString(where), "); cast it, or read it as ", Name(dtype()));
   }
   if (one && num_elements() != 1) {
     return Invalid("array ", node_->type.ToString(), ": item() of ", num_elements(),
-                   " elements, expected 1 (", where.file, ":", where.line,
+                   " elements, expected 1 (", tracing::ToString(where),
                    "); reduce it, or read it with to_vector()");
   }
   KILN_ASSIGN_OR_RETURN(const Tensor found, tensor(where));
@@ -158,7 +157,7 @@ Array Array::operator()(std::initializer_list<Index> places, Location where) con
         (index.range.begin >= extent || index.range.begin < -extent)) {
       return Array(tracing::NewErrorNode(Invalid("array ", node_->type.ToString(), ", axis ", axis,
                                                  ": place ", index.range.begin, " is not one of ",
-                                                 extent, " (", where.file, ":", where.line, ")")));
+                                                 extent, " (", tracing::ToString(where), ")")));
     }
   }
   const Operand self(*this, where);
@@ -194,9 +193,6 @@ void Apply(const OpDef* op, const char* name, const Operand* const* operands, si
     } catch (...) {
       status = StatusOfException(name);
     }
-    if (!status.ok() && TraceErrorOf(status) == std::nullopt &&
-        !absl::StrContains(status.message(), " ("))
-      status = Annotate(status, ToString(where));
     if (!status.ok() && thread->call != nullptr && !thread->excluded()) thread->call->Fail(status);
   }
   if (status.ok()) return;

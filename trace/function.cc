@@ -173,7 +173,6 @@ void CallCore::Fail(const absl::Status& status) {
 
 absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) {
-  KILN_RETURN_IF_ERROR(status_);
   if (replayed_ != nullptr) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
   return absl::OkStatus();
@@ -245,7 +244,10 @@ absl::Status CallCore::Cut() {
     segment.end = log_.operations.size();
     if (live_.empty()) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(segment.program, Program::Create(log_, begin_, segment.end, live_));
-    if (function_.options_.record_only) return absl::OkStatus();
+    if (function_.options_.record_only) {
+      FailLive();
+      return absl::OkStatus();
+    }
     ++function_.stats_.runs;
     return segment.program->Run(log_, function_.options_.compile, function_.options_.profiling);
   });
@@ -260,7 +262,11 @@ absl::Status CallCore::CutReplay() {
     KILN_RETURN_IF_ERROR(
         segment.program->Run(log_, function_.options_.compile, function_.options_.profiling));
   }
-  // What is held now, but was not when recorded.
+  FailLive();
+  return absl::OkStatus();
+}
+
+void CallCore::FailLive() {
   live_.clear();
   log_.FindLive(live_);
   for (const uint32_t id : live_) {
@@ -275,7 +281,6 @@ absl::Status CallCore::CutReplay() {
                            absl::StrCat("the ", from.form->op->name, " of ", ToString(from.where),
                                         " is held here, and was not when recorded")));
   }
-  return absl::OkStatus();
 }
 
 absl::Status CallCore::AddResults(Array* results, size_t count) {

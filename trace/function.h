@@ -92,6 +92,7 @@ class CallCore : public Recorder {
   absl::Status Finish(Array* results, size_t count);
 
  protected:
+  absl::Status failure() const override { return status_; }
   absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
   absl::Status Compare() override;
@@ -104,6 +105,8 @@ class CallCore : public Recorder {
   // Runs what was written since the last cut.
   absl::Status Cut();
   absl::Status CutReplay();
+  // Of what is held and has no value now.
+  void FailLive();
 
   Function& function_;
   ThreadState& thread_;

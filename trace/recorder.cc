@@ -20,14 +20,18 @@ bool Decides(const Request& request, size_t k) {
   return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
 }
 
+absl::Status At(const absl::Status& status, Location where) {
+  return status.ok() ? status : Annotate(status, ToString(where));
+}
+
 absl::Status CheckOperand(const Request& request, size_t k) {
   const Operand& operand = *request.operands[k];
   if (!OperandAccess::IsArray(operand)) return absl::OkStatus();
   const Node* const node = OperandAccess::ArrayOf(operand).node();
   if (node == nullptr) {
     return Invalid("op \"", request.op.name, "\", operand ", k,
-                   ": it is an empty kiln::Array(); give one with elements (", request.where.file,
-                   ":", request.where.line, ")");
+                   ": it is an empty kiln::Array(); give one with elements (",
+                   ToString(request.where), ")");
   }
   return node->failed() ? node->error : absl::OkStatus();
 }
@@ -56,7 +60,8 @@ absl::Status Recorder::FindTypes(const Request& request) {
     const DType own = OperandAccess::OwnType(operand);
     number_types_[k] = ValueType(beside ? *beside : any && own == DType::kBool ? *any : own);
     types_[k] = &number_types_[k];
-    KILN_RETURN_IF_ERROR(OperandAccess::Bits(operand, number_types_[k].type).status());
+    KILN_RETURN_IF_ERROR(
+        At(OperandAccess::Bits(operand, number_types_[k].type).status(), request.where));
   }
   return absl::OkStatus();
 }
@@ -64,9 +69,10 @@ absl::Status Recorder::FindTypes(const Request& request) {
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   KILN_ASSIGN_OR_RETURN(const CallForm* const form,
                         table_.Find(request.op, request.attributes, results.size()));
+  KILN_RETURN_IF_ERROR(failure());
   KILN_RETURN_IF_ERROR(FindTypes(request));
   std::span<const ValueType> result_types;
-  KILN_RETURN_IF_ERROR(CheckCall(*form, types_, &result_types));
+  KILN_RETURN_IF_ERROR(At(CheckCall(*form, types_, &result_types), request.where));
   log_.Begin(Operation::Kind::kCall, form, request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
@@ -189,7 +195,7 @@ absl::Status Evaluate(Node* node, Location where) {
   if (node->failed()) return node->error;
   if (node->ready()) return absl::OkStatus();
   return MismatchStatus(TraceError::kThread,
-                        absl::StrCat("array (", where.file, ":", where.line,
+                        absl::StrCat("array (", ToString(where),
                                      "): it has no value yet, and its operations belong to another "
                                      "thread, or to a trace that is left out here; call eval() "
                                      "where it was computed, before it is used elsewhere"));

@@ -44,6 +44,8 @@ class Recorder {
   bool Owns(const Node* node) const { return node->log.load(std::memory_order_relaxed) == &log_; }
 
  protected:
+  // Why nothing is written down any more.
+  virtual absl::Status failure() const { return absl::OkStatus(); }
   // What is written down next; an error ends it before it is.
   virtual absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) = 0;
