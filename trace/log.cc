@@ -38,7 +38,7 @@ void NodeTable::Clear() {
   used_.clear();
 }
 
-void Log::Begin(Operation::Kind kind, const CallForm* form, Location where) {
+void Log::Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {
   Operation operation;
   operation.kind = kind;
   operation.form = form;
@@ -46,7 +46,9 @@ void Log::Begin(Operation::Kind kind, const CallForm* form, Location where) {
   operation.first_word = static_cast<uint32_t>(words.size());
   operation.where = where;
   operations.push_back(operation);
-  words.push_back(static_cast<uint64_t>(kind) << 56 | (form != nullptr ? form->id : 0));
+  // The count says where the next operation begins: words have one reading.
+  words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
+                  (form != nullptr ? form->id : 0));
 }
 
 void Log::AddAbsent() {

@@ -81,8 +81,8 @@ class Log {
   // Whether words tell which arrays are captured and what numbers are.
   bool exact = false;
 
-  // Begins an operation; operands follow, then End.
-  void Begin(Operation::Kind kind, const CallForm* form, Location where);
+  // Begins an operation; as many operands follow.
+  void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where);
   void AddAbsent();
   void AddNumber(LogValue::Kind kind, DType type, uint64_t bits);
   // A value of this log, or one from elsewhere, which must have its elements.

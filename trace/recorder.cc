@@ -73,7 +73,7 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   KILN_RETURN_IF_ERROR(FindTypes(request));
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, types_, &result_types), request.where));
-  log_.Begin(Operation::Kind::kCall, form, request.where);
+  log_.Begin(Operation::Kind::kCall, form, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsAbsent(operand)) {
