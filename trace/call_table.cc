@@ -102,15 +102,18 @@ std::string CallForm::ToString() const {
 absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
                                                 std::span<const Attribute> attributes,
                                                 size_t num_results) {
-  if (attributes.empty()) {
-    if (const auto found = plain_.find(&op); found != plain_.end()) return found->second;
-  }
+  const CallForm*& plain = plain_[PlainPlace(op)];
+  if (attributes.empty() && plain != nullptr && plain->op == &op &&
+      plain->num_results == num_results)
+    return plain;
   key_.clear();
   key_.push_back(std::bit_cast<uintptr_t>(&op));
   key_.push_back(num_results);
   for (const Attribute& attribute : attributes) AppendAttribute(key_, attribute);
-  if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end())
+  if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end()) {
+    if (attributes.empty()) plain = found->second;
     return found->second;
+  }
   CallForm form;
   form.op = &op;
   form.id = static_cast<uint32_t>(forms_.size());
@@ -119,11 +122,35 @@ absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
     if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
   forms_.push_back(std::move(form));
   by_words_.emplace(key_, &forms_.back());
-  if (attributes.empty()) plain_.emplace(&op, &forms_.back());
+  last_.emplace_back();
+  if (attributes.empty()) plain = &forms_.back();
   return &forms_.back();
 }
 
+size_t CallTable::PlainPlace(const OpDef& op) {
+  return static_cast<size_t>(Mix(0, std::bit_cast<uintptr_t>(&op)) % 128);
+}
+
+bool CallTable::IsLast(const Last& last, std::span<const ValueType* const> operands) const {
+  if (last.results == nullptr || last.operands.size() != operands.size()) return false;
+  for (size_t k = 0; k < operands.size(); ++k)
+    if (operands[k] == nullptr || !(last.operands[k] == *operands[k])) return false;
+  return true;
+}
+
 absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
+    const CallForm& form, std::span<const ValueType* const> operands) {
+  Last& last = last_[form.id];
+  if (IsLast(last, operands)) return std::span<const ValueType>(*last.results);
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueType>* const results, InferAnew(form, operands));
+  last.operands.clear();
+  for (const ValueType* const type : operands)
+    if (type != nullptr) last.operands.push_back(*type);
+  last.results = last.operands.size() == operands.size() ? results : nullptr;
+  return std::span<const ValueType>(*results);
+}
+
+absl::StatusOr<const std::vector<ValueType>*> CallTable::InferAnew(
     const CallForm& form, std::span<const ValueType* const> operands) {
   key_.clear();
   key_.push_back(form.id);
@@ -133,8 +160,7 @@ absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
     else
       AppendType(key_, *type);
   }
-  if (const auto found = types_.find(WordsView(key_)); found != types_.end())
-    return std::span<const ValueType>(found->second);
+  if (const auto found = types_.find(WordsView(key_)); found != types_.end()) return &found->second;
   KILN_ASSIGN_OR_RETURN(const Graph graph, GraphOf(form, operands));
   std::vector<ValueType> types;
   for (const ValueId id : graph.nodes().back().outputs) {
@@ -152,7 +178,7 @@ absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
     return Invalid("op \"", form.op->name, "\": gives ", types.size(), " results, asked for ",
                    form.num_results);
   }
-  return std::span<const ValueType>(types_.emplace(key_, std::move(types)).first->second);
+  return &types_.emplace(key_, std::move(types)).first->second;
 }
 
 }  // namespace kiln::tracing

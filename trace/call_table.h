@@ -4,6 +4,7 @@
 #ifndef KILN_TRACE_CALL_TABLE_H_
 #define KILN_TRACE_CALL_TABLE_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -40,8 +41,20 @@ class CallTable {
                                                    std::span<const ValueType* const> operands);
 
  private:
+  // What each form was asked for last, and what came of it.
+  struct Last {
+    std::vector<ValueType> operands;  // empty: an absent one was among them, or nothing yet
+    const std::vector<ValueType>* results = nullptr;
+  };
+  static size_t PlainPlace(const OpDef& op);
+  absl::StatusOr<const std::vector<ValueType>*> InferAnew(
+      const CallForm& form, std::span<const ValueType* const> operands);
+  bool IsLast(const Last& last, std::span<const ValueType* const> operands) const;
+
   std::deque<CallForm> forms_;
-  std::unordered_map<const OpDef*, const CallForm*> plain_;  // without attributes
+  std::deque<Last> last_;  // by form
+  // Of calls without attributes, by address: a form, or that of another operator.
+  std::array<const CallForm*, 128> plain_ = {};
   std::unordered_map<Words, const CallForm*, WordsHash, WordsEqual> by_words_;
   std::unordered_map<Words, std::vector<ValueType>, WordsHash, WordsEqual> types_;
   Words key_;

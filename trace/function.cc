@@ -147,8 +147,12 @@ CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
 CallCore::~CallCore() {
   thread_.call = outer_;
   thread_.recorder = outer_recorder_;
-  function_.scratch_.Clear(status_);
-  if (made_ != nullptr) made_->log.Clear(status_);
+  if (!finished_ && status_.ok()) {
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("trace \"", function_.name(),
+                     "\": an exception ended the function, and what it had computed is gone"));
+  }
+  if (!log_kept_) log_.Clear(status_);
 }
 
 void CallCore::AddArguments(const Array* const* arguments, size_t count) {
@@ -306,6 +310,7 @@ absl::Status CallCore::AddResults(Array* results, size_t count) {
 }
 
 absl::Status CallCore::Finish(Array* results, size_t count) {
+  finished_ = true;
   Fail(AddResults(results, count));
   if (!status_.ok()) {
     for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
@@ -317,6 +322,7 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
     return absl::OkStatus();
   }
   function_.records_.push_front(std::move(made_));
+  log_kept_ = true;
   if (function_.records_.size() > kMaxRecords) function_.records_.pop_back();
   return absl::OkStatus();
 }

@@ -118,6 +118,8 @@ class CallCore : public Recorder {
   std::vector<uint32_t> live_;
   size_t segment_ = 0, begin_ = 0;
   absl::Status status_;
+  bool finished_ = false;  // the function has returned
+  bool log_kept_ = false;  // it is a record's
 };
 
 }  // namespace kiln::tracing

@@ -38,17 +38,11 @@ void NodeTable::Clear() {
   used_.clear();
 }
 
-void Log::Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {
-  Operation operation;
-  operation.kind = kind;
-  operation.form = form;
-  operation.first_operand = static_cast<uint32_t>(operands.size());
-  operation.first_word = static_cast<uint32_t>(words.size());
-  operation.where = where;
-  operations.push_back(operation);
-  // The count says where the next operation begins: words have one reading.
-  words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
-                  (form != nullptr ? form->id : 0));
+Log::~Log() {
+  Clear(absl::FailedPreconditionError(
+      "array: it has no value, and what it was computed of is gone; read it before its thread, or "
+      "the call of its trace, ends"));
+  for (Node* const node : free_) Release(node);
 }
 
 void Log::AddAbsent() {
@@ -111,17 +105,18 @@ void Log::AddResult(const ValueType& type) {
   LogValue& value = values.emplace_back();
   value.origin = static_cast<uint32_t>(operations.size() - 1);
   value.type = type;
-  Node* const node = NewNode();
+  Node* node = nullptr;
+  if (free_.empty()) {
+    node = NewNode();
+  } else {
+    node = free_.back();
+    free_.pop_back();
+  }
   node->type = type;
   node->id = id;
+  node->refs.store(2, std::memory_order_relaxed);
   node->log.store(this, std::memory_order_relaxed);
   value.node = node;
-}
-
-uint32_t Log::IdOf(const Node* node) const {
-  if (node->log.load(std::memory_order_relaxed) == this) return node->id;
-  const uint32_t* const known = externals_.Find(node);
-  return known != nullptr ? *known : kAbsent;
 }
 
 void Log::FindLive(std::vector<uint32_t>& ids) const {
@@ -143,7 +138,11 @@ void Log::ReleaseNode(LogValue& value, const absl::Status& why) {
       node->SetError(why);
     node->log.store(nullptr, std::memory_order_relaxed);
   }
-  Release(node);
+  const bool alone = node->refs.load(std::memory_order_acquire) == 1;  // and so it stays
+  if (alone && node->state.load(std::memory_order_relaxed) == Node::State::kPending)
+    free_.push_back(node);
+  else
+    Release(node);
 }
 
 void Log::ReleaseNodes() {
@@ -153,11 +152,7 @@ void Log::ReleaseNodes() {
 }
 
 void Log::Clear(const absl::Status& why) {
-  const absl::Status gone = why.ok() ? absl::FailedPreconditionError(
-                                           "array: it has no value, and what it was computed of "
-                                           "is gone; read it before its thread or trace ends")
-                                     : why;
-  for (LogValue& value : values) ReleaseNode(value, gone);
+  for (LogValue& value : values) ReleaseNode(value, why);
   externals_.Clear();
   operations.clear();
   operands.clear();

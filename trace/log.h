@@ -33,6 +33,7 @@ struct LogValue {
     kNumber,    // an input of no axes, of operation `origin`
     kConstant,  // such a number that decides what is computed
   };
+  LogValue() {}  // NOLINT: what `type` does not use stays as it is
   Kind kind = Kind::kResult;
   uint32_t origin = 0;
   uint64_t bits = 0;     // of numbers, in the value's type
@@ -70,7 +71,7 @@ class NodeTable {
 class Log {
  public:
   Log() = default;
-  ~Log() { Clear(); }
+  ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
@@ -82,31 +83,47 @@ class Log {
   bool exact = false;
 
   // Begins an operation; as many operands follow.
-  void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where);
+  void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {
+    Operation& operation = operations.emplace_back();
+    operation.kind = kind;
+    operation.form = form;
+    operation.first_operand = static_cast<uint32_t>(operands.size());
+    operation.first_word = static_cast<uint32_t>(words.size());
+    operation.where = where;
+    // The count says where the next operation begins: words have one reading.
+    words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
+                    (form != nullptr ? form->id : 0));
+  }
   void AddAbsent();
   void AddNumber(LogValue::Kind kind, DType type, uint64_t bits);
   // A value of this log, or one from elsewhere, which must have its elements.
   void AddNode(Node* node);
   // Argument k of a traced function, before all operations; takes over a count of its node.
   void AddArgument(Node* node);
-  // The results of a kCall get nodes of these types; the caller takes a count of each.
+  // The results of a kCall get nodes of these types, each with a count for the caller.
   void AddResult(const ValueType& type);
 
   // The number of a node here; kAbsent if it is none of this log's.
-  uint32_t IdOf(const Node* node) const;
+  uint32_t IdOf(const Node* node) const {
+    if (node->log.load(std::memory_order_relaxed) == this) return node->id;
+    const uint32_t* const known = externals_.Find(node);
+    return known != nullptr ? *known : kAbsent;
+  }
   std::span<const uint32_t> OperandsOf(const Operation& operation) const {
     return {operands.data() + operation.first_operand, operation.num_operands};
   }
   // Results of operations that others than the log hold and that have no value yet.
   void FindLive(std::vector<uint32_t>& ids) const;
-  // Gives up all nodes. Those without a value that somebody holds get the error.
-  void Clear(const absl::Status& why = absl::OkStatus());
+  // Gives up all nodes. Those without a value that somebody holds get the error, which is OK only
+  // where there are none.
+  void Clear(const absl::Status& why);
   // Forgets the nodes of results and arguments, and of captured arrays unless they are compared.
   void ReleaseNodes();
 
  private:
   void ReleaseNode(LogValue& value, const absl::Status& why);
   NodeTable externals_;
+  std::vector<Node*> free_;  // nodes without a value, for the next results
 };
 
 }  // namespace kiln::tracing

@@ -24,44 +24,47 @@ absl::Status At(const absl::Status& status, Location where) {
   return status.ok() ? status : Annotate(status, ToString(where));
 }
 
-absl::Status CheckOperand(const Request& request, size_t k) {
-  const Operand& operand = *request.operands[k];
-  if (!OperandAccess::IsArray(operand)) return absl::OkStatus();
-  const Node* const node = OperandAccess::ArrayOf(operand).node();
-  if (node == nullptr) {
-    return Invalid("op \"", request.op.name, "\", operand ", k,
-                   ": it is an empty kiln::Array(); give one with elements (",
-                   ToString(request.where), ")");
-  }
-  return node->failed() ? node->error : absl::OkStatus();
+absl::Status NoArray(const Request& request, size_t k) {
+  return Invalid("op \"", request.op.name, "\", operand ", k,
+                 ": it is an empty kiln::Array(); give one with elements (",
+                 ToString(request.where), ")");
 }
 
 }  // namespace
 
 absl::Status Recorder::FindTypes(const Request& request) {
-  types_.assign(request.operands.size(), nullptr);
+  types_.resize(request.operands.size());
   number_types_.resize(request.operands.size());
+  number_bits_.resize(request.operands.size());
   std::optional<DType> beside, any;
+  bool numbers = false;
   for (size_t k = 0; k < request.operands.size(); ++k) {
-    KILN_RETURN_IF_ERROR(CheckOperand(request, k));
     const Operand& operand = *request.operands[k];
-    if (!OperandAccess::IsArray(operand)) continue;
-    Node* const node = OperandAccess::ArrayOf(operand).node();
-    if (!node->ready() && !Owns(node)) {
-      KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
+    if (!OperandAccess::IsArray(operand)) {
+      types_[k] = nullptr;
+      numbers = numbers || !OperandAccess::IsAbsent(operand);
+      continue;
     }
+    Node* const node = OperandAccess::ArrayOf(operand).node();
+    if (node == nullptr) return NoArray(request, k);
+    const Node::State state = node->state.load(std::memory_order_acquire);
+    if (state == Node::State::kError) return node->error;
+    if (state == Node::State::kPending && !Owns(node))
+      KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
     types_[k] = &node->type;
     if (!any) any = node->type.type;
     if (!beside && node->type.type != DType::kBool) beside = node->type.type;
   }
+  if (!numbers) return absl::OkStatus();
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
     const DType own = OperandAccess::OwnType(operand);
     number_types_[k] = ValueType(beside ? *beside : any && own == DType::kBool ? *any : own);
     types_[k] = &number_types_[k];
-    KILN_RETURN_IF_ERROR(
-        At(OperandAccess::Bits(operand, number_types_[k].type).status(), request.where));
+    const absl::StatusOr<uint64_t> bits = OperandAccess::Bits(operand, number_types_[k].type);
+    if (!bits.ok()) return At(bits.status(), request.where);
+    number_bits_[k] = *bits;
   }
   return absl::OkStatus();
 }
@@ -82,14 +85,14 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
       log_.AddNode(OperandAccess::ArrayOf(operand).node());
     } else {
       log_.AddNumber(Decides(request, k) ? LogValue::Kind::kConstant : LogValue::Kind::kNumber,
-                     types_[k]->type, *OperandAccess::Bits(operand, types_[k]->type));
+                     types_[k]->type, number_bits_[k]);
     }
   }
   KILN_RETURN_IF_ERROR(Compare());
   for (size_t k = 0; k < results.size(); ++k) {
     log_.AddResult(replayed_ != nullptr ? replayed_->values[log_.values.size()].type
                                         : result_types[k]);
-    results[k] = Array(Share(log_.values.back().node));
+    results[k] = Array(log_.values.back().node);
   }
   return Written();
 }

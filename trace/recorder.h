@@ -62,6 +62,7 @@ class Recorder {
   absl::Status FindTypes(const Request& request);
   std::vector<const ValueType*> types_;  // of the operands of a request
   std::vector<ValueType> number_types_;
+  std::vector<uint64_t> number_bits_;
 };
 
 class LazyRecorder : public Recorder {

@@ -22,7 +22,7 @@ struct ValueType {
   uint8_t rank = 0;
   std::array<int64_t, kMaxRank> extents;  // the first `rank` of them
 
-  ValueType() = default;
+  ValueType() {}  // NOLINT: extents stay as they are
   explicit ValueType(DType t) : type(t) {}
   ValueType(const ValueType& other) { *this = other; }
   ValueType& operator=(const ValueType& other) {

@@ -312,9 +312,11 @@ TEST_F(TraceTest, RegionsAreLeftOut) {
 
 TEST_F(TraceTest, AnExceptionOfTheFunctionLeavesTheRecord) {
   bool throws = false;
+  Array held;
   auto traced = trace(
       [&](const Array& x) {
         const Array y = x + 1.0f;
+        if (throws) held = y;
         if (throws) throw 7;
         return y * 2.0f;
       },
@@ -325,6 +327,7 @@ TEST_F(TraceTest, AnExceptionOfTheFunctionLeavesTheRecord) {
   EXPECT_EQ(ValuesOf(traced(Of({1}))), (Floats{4}));
   throws = true;
   EXPECT_THROW(traced(Of({1})), int);
+  EXPECT_NE(held.status().message().find("exception"), std::string::npos) << held.status();
   throws = false;
   EXPECT_EQ(ValuesOf(traced(Of({2}))), (Floats{6}));
   EXPECT_EQ(traced.stats().replays, 1);
