@@ -33,4 +33,4 @@ kiln_shared(
   kiln_shared
   OUTPUT kiln
   PARTS ${runtime_parts} kiln_graph kiln_onnx_proto kiln_onnx kiln_schedule kiln_fusion kiln_codegen_protocol
-        kiln_stored_proto kiln_compiler kiln_training kiln_c_compiler)
+        kiln_stored_proto kiln_compiler kiln_training kiln_trace kiln_c_compiler)

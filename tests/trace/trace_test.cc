@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays, lazy evaluation and traces: what each option and function does.
+#include "kiln/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kiln/runtime.h"
+#include "kiln/trace_ops.h"
+
+namespace kiln {
+namespace {
+
+using testing::Test;
+using Floats = std::vector<float>;
+
+CompileOptions OnVm() {
+  CompileOptions options;
+  options.threads = 1;
+  options.compile_mode = CompileMode::kNever;
+  options.cache.enabled = false;
+  return options;
+}
+
+TraceOptions Plain() {
+  TraceOptions options;
+  options.compile = OnVm();
+  return options;
+}
+
+Floats ValuesOf(const Array& array) {
+  const absl::StatusOr<Floats> values = array.to_vector<float>();
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? *values : Floats();
+}
+
+Array Of(Floats values) { return Array::from(values); }
+
+class ArrayTest : public Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(SetLazyOptions(OnVm()).ok()); }
+};
+
+TEST_F(ArrayTest, OperatorsBroadcastAndTakeNumbers) {
+  const Array x = Array::from(Floats{1, 2, 3, 4, 5, 6}.data(), {2, 3}), row = Of({10, 20, 30});
+  EXPECT_EQ(ValuesOf(x + row), (Floats{11, 22, 33, 14, 25, 36}));
+  EXPECT_EQ(ValuesOf(2.0f * x - 1), (Floats{1, 3, 5, 7, 9, 11}));
+  EXPECT_EQ(ValuesOf(-x / 2), (Floats{-0.5f, -1, -1.5f, -2, -2.5f, -3}));
+  EXPECT_EQ(ValuesOf(where(x > 3, x, 0.0f)), (Floats{0, 0, 0, 4, 5, 6}));
+  Array y = row;
+  y += 1;
+  y *= row;
+  EXPECT_EQ(ValuesOf(y), (Floats{110, 420, 930}));
+  EXPECT_EQ(ToString((x + row).shape()), "[2, 3]");
+}
+
+TEST_F(ArrayTest, SlicesAndPlaces) {
+  const Array x = Array::from(Floats{1, 2, 3, 4, 5, 6}.data(), {2, 3});
+  EXPECT_EQ(ValuesOf(x({Slice{}, Slice{1, 3}})), (Floats{2, 3, 5, 6}));
+  EXPECT_EQ(ValuesOf(x({-1})), (Floats{4, 5, 6}));
+  EXPECT_EQ(ValuesOf(x({Slice{}, 0})), (Floats{1, 4}));
+  EXPECT_EQ(x({1, 1}).rank(), 0);
+  EXPECT_EQ(*x({1, 1}).item<float>(), 5);
+  EXPECT_EQ(ValuesOf(x({0, Slice{-1, INT64_MIN, -1}})), (Floats{3, 2, 1}));
+  EXPECT_EQ(x({2}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(x({-3}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ArrayTest, NumbersTakeTheTypeBesideThem) {
+  const Array i = Array::from(std::vector<int32_t>{1, 2, 3});
+  EXPECT_EQ((i + 1).dtype(), DType::kI32);
+  EXPECT_EQ(*(i * 2.0).to_vector<int32_t>(), (std::vector<int32_t>{2, 4, 6}));
+  EXPECT_NE((i + 0.5).status().message().find("0.5 beside an array of i32"), std::string::npos)
+      << (i + 0.5).status();
+  EXPECT_FALSE((Array::full({2}, 1, DType::kU8) + 256).status().ok());
+  EXPECT_FALSE((Array::full({2}, 1, DType::kU8) - -1).status().ok());
+  const Array h = Array::full({2}, 1, DType::kF16);
+  EXPECT_EQ((h + 0.1).dtype(), DType::kF16);
+}
+
+TEST_F(ArrayTest, ErrorsAreCarriedToTheRead) {
+  const Array bad = Of({1, 2}) + Of({1, 2, 3});
+  const Array worse = relu(bad * 2.0f);
+  EXPECT_EQ(worse.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(worse.status().message().find("do not broadcast"), std::string::npos) << worse.status();
+  EXPECT_NE(worse.status().message().find("trace_test.cc:"), std::string::npos) << worse.status();
+  EXPECT_EQ(worse.to_vector<float>().status(), worse.status());
+  EXPECT_EQ((Array() + Of({1})).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Array().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Of({1, 2}).item<float>().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Of({1}).item<int>().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(Array::from<float>(nullptr, {2}).status().ok());
+  EXPECT_FALSE(Array::from(Floats{1}.data(), {-1}).status().ok());
+  EXPECT_FALSE(Array::full({INT64_MAX, 4}, 0).status().ok());
+  EXPECT_FALSE(Array::full(std::vector<int64_t>(17, 1), 0).status().ok());
+}
+
+TEST_F(ArrayTest, OfATensorReadsItsMemoryWithoutACopy) {
+  Floats memory = {1, 2, 3, 4};
+  // Columns of a 2 x 2 matrix: strided.
+  const Array x = Array::of(Tensor::View(memory.data(), DType::kF32, {2, 2}, {1, 2}));
+  EXPECT_EQ(x.tensor()->data(), memory.data());
+  EXPECT_EQ(ValuesOf(x), (Floats{1, 3, 2, 4}));
+  EXPECT_EQ(ValuesOf(x + 1), (Floats{2, 4, 3, 5}));
+  memory[0] = 9;
+  EXPECT_EQ(ValuesOf(x + 1), (Floats{10, 4, 3, 5}));
+}
+
+TEST_F(ArrayTest, LazyOperationsRunOnceAndTogether) {
+  const LazyStats before = lazy_stats();
+  const Array x = Of({1, 2, 3});
+  const Array a = x * 3.0f, b = a + x, c = b - 1.0f;
+  EXPECT_EQ(lazy_stats().runs, before.runs);
+  EXPECT_EQ(ValuesOf(c), (Floats{3, 7, 11}));
+  EXPECT_EQ(ValuesOf(a), (Floats{3, 6, 9}));
+  EXPECT_EQ(ValuesOf(b), (Floats{4, 8, 12}));
+  EXPECT_EQ(lazy_stats().runs, before.runs + 1);
+}
+
+TEST_F(ArrayTest, AValueOfAnotherThreadIsAnErrorUntilItIsThere) {
+  const Array x = Of({1, 2});
+  const Array pending = x * 2.0f;
+  std::thread([&] {
+    const absl::Status status = (pending + 1.0f).status();
+    EXPECT_EQ(TraceErrorOf(status), TraceError::kThread) << status;
+    EXPECT_EQ(TraceErrorOf(pending.eval()), TraceError::kThread);
+  }).join();
+  ASSERT_TRUE(pending.eval().ok());
+  std::thread([&] { EXPECT_EQ(ValuesOf(pending + 1.0f), (Floats{3, 5})); }).join();
+  Array left;
+  std::thread([&] { left = x + 1.0f; }).join();
+  EXPECT_EQ(left.to_vector<float>().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// 10,000 rounds with other numbers are a few structures, cut at the same place of the body.
+TEST_F(ArrayTest, ALoopIsCutAndFoundAgain) {
+  for (const int body : {1, 3, 7}) {
+    ASSERT_TRUE(SetLazyOptions(OnVm()).ok());
+    const LazyStats before = lazy_stats();
+    Array b = Of({1, 2, 3, 4});
+    Floats want = {1, 2, 3, 4};
+    const Array c = Of({0.5f, 0.25f, 0.125f, 0});
+    const int rounds = 10000 / body;
+    for (int i = 0; i < rounds; ++i) {
+      const float step = 0.001f * static_cast<float>(i % 17);
+      b = b + step;
+      for (float& w : want) w = w + step;
+      for (int k = 1; k < body; ++k) {
+        b = k % 2 == 0 ? b * 0.5f : b + c;
+        for (size_t e = 0; e < 4; ++e)
+          want[e] = k % 2 == 0 ? want[e] * 0.5f : want[e] + ValuesOf(c)[e];
+      }
+    }
+    EXPECT_EQ(ValuesOf(b), want) << body;
+    const LazyStats after = lazy_stats();
+    EXPECT_LE(after.structures - before.structures, 3) << body;
+    EXPECT_LE(after.compiled - before.compiled, 2) << body;
+    EXPECT_GT(after.growth_cuts - before.growth_cuts, rounds * body / 100) << body;
+  }
+}
+
+TEST_F(ArrayTest, OptionsOfLazyEvaluationAreChecked) {
+  CompileOptions bad = OnVm();
+  bad.graph_opt_level = 7;
+  EXPECT_EQ(SetLazyOptions(bad).code(), absl::StatusCode::kInvalidArgument);
+}
+
+class TraceTest : public ArrayTest {};
+
+Array Axpy(const Array& a, const Array& x, const Array& y) { return a * x + y; }
+
+TEST_F(TraceTest, RecordsThenReplays) {
+  auto traced = trace(Axpy, Plain());
+  for (int i = 0; i < 4; ++i) {
+    const float a = static_cast<float>(i);
+    EXPECT_EQ(ValuesOf(traced(Of({a}), Of({1, 2}), Of({10, 20}))), (Floats{10 + a, 20 + 2 * a}));
+  }
+  const TraceStats stats = traced.stats();
+  EXPECT_EQ(stats.calls, 4);
+  EXPECT_EQ(stats.records, 1);
+  EXPECT_EQ(stats.replays, 3);
+  EXPECT_EQ(stats.runs, 4);
+  EXPECT_EQ(stats.operations, 2);
+  EXPECT_EQ(stats.segments, 1);
+  traced.forget();
+  EXPECT_EQ(ValuesOf(traced(Of({2}), Of({1, 2}), Of({10, 20}))), (Floats{12, 24}));
+  EXPECT_EQ(traced.stats().records, 2);
+}
+
+TEST_F(TraceTest, AReadCutsAndControlFlowIsRecordedAsTaken) {
+  auto traced = trace(
+      [](const Array& x) {
+        const Array sum = reduce_sum(x, {.keepdims = 0});
+        const absl::StatusOr<float> s = sum.item<float>();
+        return s.ok() && *s > 0 ? x * 2.0f : x - 1.0f;
+      },
+      Plain());
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2}))), (Floats{2, 4}));
+  EXPECT_EQ(ValuesOf(traced(Of({3, 4}))), (Floats{6, 8}));
+  EXPECT_EQ(traced.stats().segments, 2);
+  const Array other = traced(Of({-3, 2}));
+  EXPECT_EQ(TraceErrorOf(other.status()), TraceError::kOperation) << other.status();
+  EXPECT_EQ(ValuesOf(traced(Of({5, 6}))), (Floats{10, 12}));
+}
+
+TEST_F(TraceTest, ShapesAreVariantsOrErrors) {
+  const auto last_less_first = [](const Array& x) {
+    const int64_t n = x.extents()[0];
+    return x({Slice{1, n}}) - x({Slice{0, n - 1}});
+  };
+  auto traced = trace(last_less_first, Plain());
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2, 4}))), (Floats{1, 2}));
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2, 4, 8}))), (Floats{1, 2, 4}));
+  EXPECT_EQ(ValuesOf(traced(Of({1, 3, 9}))), (Floats{2, 6}));
+  EXPECT_EQ(traced.stats().variants, 2);
+  EXPECT_EQ(traced.stats().replays, 1);
+  for (int n = 2; n < 40; ++n) EXPECT_EQ(traced(Array::full({n}, 1)).num_elements(), n - 1);
+  EXPECT_EQ(traced.stats().variants, 16);
+
+  TraceOptions one = Plain();
+  one.symbolic_shape = false;
+  auto strict = trace(last_less_first, one);
+  EXPECT_TRUE(strict(Of({1, 2, 4})).status().ok());
+  EXPECT_EQ(TraceErrorOf(strict(Of({1, 2})).status()), TraceError::kShape) << strict.status();
+}
+
+TEST_F(TraceTest, CaptureAsConst) {
+  float scale = 2;
+  Array weight = Of({1, 10});
+  TraceOptions options = Plain();
+  const auto f = [&](const Array& x) { return x * weight * scale; };
+  auto fed = trace(f, options);
+  options.capture_as_const = true;
+  auto constant = trace(f, options);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ValuesOf(fed(Of({1, 2}))), (Floats{2, 40}));
+    EXPECT_EQ(ValuesOf(constant(Of({1, 2}))), (Floats{2, 40}));
+  }
+  scale = 3;
+  EXPECT_EQ(ValuesOf(fed(Of({1, 2}))), (Floats{3, 60}));
+  EXPECT_EQ(TraceErrorOf(constant(Of({1, 2})).status()), TraceError::kConstant);
+  scale = 2;
+  EXPECT_EQ(ValuesOf(constant(Of({1, 2}))), (Floats{2, 40}));
+  weight = Of({2, 20});
+  EXPECT_EQ(ValuesOf(fed(Of({1, 2}))), (Floats{4, 80}));
+  EXPECT_EQ(TraceErrorOf(constant(Of({1, 2})).status()), TraceError::kConstant);
+  weight = Of({1, 2, 3});
+  EXPECT_EQ(TraceErrorOf(fed(Of({1, 2})).status()), TraceError::kShape) << fed.status();
+}
+
+TEST_F(TraceTest, SymbolicRunsNothingWhileItRecords) {
+  TraceOptions options = Plain();
+  options.symbolic = true;
+  int64_t runs_inside = -1;
+  auto traced = trace(
+      [&](const Array& x) {
+        const Array y = x * 2.0f;
+        EXPECT_EQ(ToString(y.shape()), "[2]");
+        runs_inside = lazy_stats().runs;
+        return y + 1.0f;
+      },
+      options);
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2}))), (Floats{3, 5}));
+  EXPECT_EQ(ValuesOf(traced(Of({3, 4}))), (Floats{7, 9}));
+  EXPECT_EQ(traced.stats().runs, 2);
+  auto reads = trace([](const Array& x) { return (x * 2.0f).eval().ok() ? x : x + 1.0f; }, options);
+  EXPECT_EQ(TraceErrorOf(reads(Of({1})).status()), TraceError::kRead) << reads.status();
+}
+
+TEST_F(TraceTest, RecordOnlyNeverRuns) {
+  TraceOptions options = Plain();
+  options.record_only = true;
+  auto traced = trace(Axpy, options);
+  for (int i = 0; i < 2; ++i) {
+    const Array y = traced(Of({1}), Of({1, 2, 3}), Of({1, 2, 3}));
+    ASSERT_TRUE(traced.status().ok()) << traced.status();
+    EXPECT_EQ(ToString(y.shape()), "[3]");
+    EXPECT_NE(y.tensor().status().message().find("record_only"), std::string::npos)
+        << y.tensor().status();
+  }
+  EXPECT_EQ(traced.stats().runs, 0);
+}
+
+TEST_F(TraceTest, RegionsAreLeftOut) {
+  int rounds = 0;
+  auto traced = trace(
+      [&](const Array& x) {
+        Array y = x * 2.0f;
+        {
+          const ExcludeFromTrace scope;
+          for (int i = 0; i <= rounds; ++i) y = y + 1.0f;  // as many as it likes
+        }
+        return y * 10.0f;
+      },
+      Plain());
+  for (rounds = 0; rounds < 4; ++rounds) {
+    const float add = static_cast<float>(rounds + 1);
+    EXPECT_EQ(ValuesOf(traced(Of({1, 2}))), (Floats{10 * (2 + add), 10 * (4 + add)}));
+  }
+  EXPECT_EQ(traced.stats().replays, 3);
+  auto helper = exclude_from_trace([](const Array& x) { return *x.item<float>(); });
+  auto uses = trace([&](const Array& x) { return x * helper(x + 1.0f); }, Plain());
+  EXPECT_EQ(ValuesOf(uses(Of({2}))), (Floats{6}));
+  EXPECT_EQ(ValuesOf(uses(Of({3}))), (Floats{12}));
+}
+
+TEST_F(TraceTest, AnExceptionOfTheFunctionLeavesTheRecord) {
+  bool throws = false;
+  Array held;
+  auto traced = trace(
+      [&](const Array& x) {
+        const Array y = x + 1.0f;
+        if (throws) held = y;
+        if (throws) throw 7;
+        return y * 2.0f;
+      },
+      Plain());
+  throws = true;
+  EXPECT_THROW(traced(Of({1})), int);
+  throws = false;
+  EXPECT_EQ(ValuesOf(traced(Of({1}))), (Floats{4}));
+  throws = true;
+  EXPECT_THROW(traced(Of({1})), int);
+  EXPECT_NE(held.status().message().find("exception"), std::string::npos) << held.status();
+  throws = false;
+  EXPECT_EQ(ValuesOf(traced(Of({2}))), (Floats{6}));
+  EXPECT_EQ(traced.stats().replays, 1);
+}
+
+TEST_F(TraceTest, AnErrorOfAnOperatorIsTheCalls) {
+  auto traced = trace([](const Array& x) { return x + Of({1, 2, 3}); }, Plain());
+  EXPECT_EQ(traced(Of({1, 2})).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ValuesOf(traced(Of({1, 1, 1}))), (Floats{2, 3, 4}));
+  EXPECT_EQ(traced(Of({1}) + Of({1, 2}) + Of({1, 2, 3})).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(TraceTest, ProfileHasTheLaunches) {
+  TraceOptions options = Plain();
+  options.profiling = true;
+  options.name = "axpy";
+  auto traced = trace(Axpy, options);
+  EXPECT_FALSE(traced.get_profile().ok());
+  for (int i = 0; i < 3; ++i) traced(Of({1}), Of({1, 2}), Of({1, 2}));
+  const absl::StatusOr<std::string> text = traced.get_profile();
+  ASSERT_TRUE(text.ok()) << text.status();
+  const nlohmann::json profile = nlohmann::json::parse(*text);
+  EXPECT_EQ(profile["trace"], "axpy");
+  EXPECT_EQ(profile["replays"], 2);
+  EXPECT_EQ(profile["segments"][0]["operations"].size(), 2u);
+  EXPECT_EQ(profile["segments"][0]["operations"][0]["op"], "mul");
+  EXPECT_GE(profile["segments"][0]["launches"].size(), 1u);
+  EXPECT_FALSE(trace(Axpy, Plain()).get_profile().ok());
+}
+
+TEST_F(TraceTest, SeveralResultsAndNone) {
+  auto two = trace([](const Array& x) { return std::array<Array, 2>{x + 1.0f, x}; }, Plain());
+  for (int i = 0; i < 2; ++i) {
+    const std::array<Array, 2> r = two(Of({1}));
+    EXPECT_EQ(ValuesOf(r[0]), (Floats{2}));
+    EXPECT_EQ(ValuesOf(r[1]), (Floats{1}));
+  }
+  Array kept;
+  auto none = trace([&](const Array& x) { kept = x * 2.0f; }, Plain());
+  for (const float v : {1.0f, 2.0f, 3.0f}) {
+    none(Of({v}));
+    ASSERT_TRUE(none.status().ok()) << none.status();
+    EXPECT_EQ(ValuesOf(kept), (Floats{2 * v}));
+  }
+}
+
+Array frozen_weight;
+Array Frozen(const Array& x) { return x * frozen_weight + 1.0f; }
+
+TEST_F(TraceTest, FrozenCallsDoNotRunTheFunction) {
+  frozen_weight = Of({2, 3});
+  auto frozen = freeze(Frozen, Plain());
+  for (int i = 0; i < 5; ++i) {
+    const float v = static_cast<float>(i);
+    EXPECT_EQ(ValuesOf(frozen(Of({v, v}))), (Floats{2 * v + 1, 3 * v + 1})) << i;
+  }
+  EXPECT_EQ(frozen.stats().frozen_calls, 3);
+  const Array same = Of({5, 6});
+  EXPECT_EQ(ValuesOf(frozen(same)), (Floats{11, 19}));
+  EXPECT_EQ(TraceErrorOf(frozen(Array::full({2}, 1, DType::kF64)).status()), TraceError::kDtype);
+  EXPECT_EQ(ValuesOf(frozen(Of({1, 1}))), (Floats{3, 4}));
+  frozen_weight = Of({7, 7});
+  const Array gone = frozen(Of({1, 1}));
+  EXPECT_EQ(TraceErrorOf(gone.status()), TraceError::kConstant) << gone.status();
+  frozen_weight = Array();
+}
+
+TEST_F(TraceTest, WhatCannotBeFrozenIsAnError) {
+  auto reads = freeze([](const Array& x) { return *x.item<float>() > 0 ? x : -x; }, Plain());
+  EXPECT_EQ(TraceErrorOf(reads(Of({1})).status()), TraceError::kNotFrozen) << reads.status();
+  auto leaves = freeze(
+      [](const Array& x) {
+        const ExcludeFromTrace scope;
+        return x + 1.0f;
+      },
+      Plain());
+  EXPECT_FALSE(leaves(Of({1})).status().ok());
+  auto makes = freeze([](const Array& x) { return x + Of({1}); }, Plain());
+  EXPECT_EQ(ValuesOf(makes(Of({1}))), (Floats{2}));
+  EXPECT_EQ(TraceErrorOf(makes(Of({1})).status()), TraceError::kConstant) << makes.status();
+}
+
+TEST_F(TraceTest, CompiledCodeComesAtSecondSight) {
+  TraceOptions options;
+  options.compile.threads = 1;
+  options.compile.compile_mode = CompileMode::kBlock;
+  auto traced = trace([](const Array& x) { return exp(x * 0.5f) + x; }, options);
+  const int64_t before =
+      Runtime::Default()->metrics().kernels_built + Runtime::Default()->metrics().kernels_cached;
+  const Floats first = ValuesOf(traced(Of({1, 2, 3})));
+  EXPECT_EQ(
+      Runtime::Default()->metrics().kernels_built + Runtime::Default()->metrics().kernels_cached,
+      before);
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2, 3}))), first);
+  EXPECT_GE(
+      Runtime::Default()->metrics().kernels_built + Runtime::Default()->metrics().kernels_cached,
+      before + (std::getenv("KILN_CODEGEN") == nullptr ? 0 : 1));
+  EXPECT_EQ(ValuesOf(traced(Of({1, 2, 3}))), first);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "base/tensor.h"
+#include "graph/tensors.h"
+#include "kiln/trace.h"
+#include "trace/function.h"
+#include "trace/mismatch.h"
+#include "trace/node.h"
+#include "trace/number.h"
+#include "trace/recorder.h"
+
+namespace kiln {
+
+Ints::Ints(std::initializer_list<int64_t> values) { Assign(values.begin(), values.size()); }
+Ints::Ints(const std::vector<int64_t>& values) { Assign(values.data(), values.size()); }
+void Ints::Assign(const int64_t* values, size_t size) {
+  given_ = true;
+  size_ = size;
+  if (size <= few_.size())
+    std::copy_n(values, size, few_.begin());
+  else
+    many_.assign(values, values + size);
+}
+
+Array::Array(const Array& other) noexcept : node_(tracing::Share(other.node_)) {}
+Array& Array::operator=(const Array& other) noexcept {
+  tracing::Node* const node = tracing::Share(other.node_);
+  tracing::Release(std::exchange(node_, node));
+  return *this;
+}
+Array& Array::operator=(Array&& other) noexcept {
+  std::swap(node_, other.node_);
+  return *this;
+}
+Array::~Array() { tracing::Release(node_); }
+
+Array Array::of(Tensor tensor) {
+  const std::optional<tracing::ValueType> type =
+      tracing::ValueType::Of(tensor.dtype(), tensor.shape());
+  if (!type) {
+    return Array(tracing::NewErrorNode(Invalid("array: the tensor has ", tensor.rank(),
+                                               " axes, expected at most ", tracing::kMaxRank)));
+  }
+  const int64_t bytes = CheckedBytes(tensor.dtype(), tensor.shape());
+  if (bytes < 0 || (bytes > 0 && tensor.data() == nullptr)) {
+    return Array(
+        tracing::NewErrorNode(Invalid("array ", type->ToString(), ": ",
+                                      bytes < 0 ? "a shape of no tensor; give extents from 0 on"
+                                                : "no memory; give a tensor with data")));
+  }
+  tracing::Node* const node = tracing::NewNode();
+  node->type = *type;
+  node->SetTensor(std::move(tensor));
+  return Array(node);
+}
+
+Array Array::CopyOf(const void* data, DType type, const std::vector<int64_t>& shape) {
+  const absl::StatusOr<Tensor> copy = CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> {
+    const int64_t bytes = CheckedBytes(type, shape);
+    if (bytes < 0 || (bytes > 0 && data == nullptr)) {
+      return Invalid("array ", Name(type), " ", ToString(ToShape(shape)), ": ",
+                     bytes < 0 ? "a shape of no tensor; give extents from 0 on"
+                               : "no memory; give a pointer to elements");
+    }
+    Tensor made = Tensor::Allocate(type, shape);
+    if (bytes > 0) std::memcpy(made.data(), data, static_cast<size_t>(bytes));
+    return made;
+  });
+  return copy.ok() ? of(*copy) : Array(tracing::NewErrorNode(copy.status()));
+}
+
+Array Array::full(const std::vector<int64_t>& shape, double value, DType type) {
+  const absl::StatusOr<Tensor> made = CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> {
+    if (CheckedBytes(type, shape) < 0) {
+      return Invalid("array ", Name(type), " ", ToString(ToShape(shape)),
+                     ": a shape of no tensor; give extents from 0 on");
+    }
+    return FilledTensor(type, shape, value);
+  });
+  return made.ok() ? of(*made) : Array(tracing::NewErrorNode(made.status()));
+}
+
+absl::Status Array::status() const {
+  if (node_ == nullptr)
+    return absl::FailedPreconditionError("array: it is empty; give it elements (Array::from)");
+  return node_->failed() ? node_->error : absl::OkStatus();
+}
+
+DType Array::dtype() const { return node_ != nullptr ? node_->type.type : DType::kF32; }
+std::vector<int64_t> Array::extents() const {
+  return node_ != nullptr ? node_->type.shape() : std::vector<int64_t>();
+}
+Shape Array::shape() const { return ToShape(extents()); }
+int Array::rank() const { return node_ != nullptr ? node_->type.rank : 0; }
+int64_t Array::num_elements() const { return node_ != nullptr ? node_->type.num_elements() : 0; }
+
+absl::Status Array::eval(Location where) const {
+  KILN_RETURN_IF_ERROR(status());
+  return tracing::Evaluate(node_, where);
+}
+
+absl::StatusOr<Tensor> Array::tensor(Location where) const {
+  tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  if (thread != nullptr && thread->call != nullptr && !thread->excluded()) thread->call->NoteRead();
+  KILN_RETURN_IF_ERROR(eval(where));
+  return node_->tensor;
+}
+
+absl::StatusOr<Tensor> Array::ReadAs(DType type, bool one, Location where) const {
+  KILN_RETURN_IF_ERROR(status());
+  if (type != dtype()) {
+    return Invalid("array ", node_->type.ToString(), ": read as ", Name(type), " (",
+                   tracing::ToString(where), "); cast it, or read it as ", Name(dtype()));
+  }
+  if (one && num_elements() != 1) {
+    return Invalid("array ", node_->type.ToString(), ": item() of ", num_elements(),
+                   " elements, expected 1 (", tracing::ToString(where),
+                   "); reduce it, or read it with to_vector()");
+  }
+  KILN_ASSIGN_OR_RETURN(const Tensor found, tensor(where));
+  if (found.device() != Device())
+    return Invalid("array ", node_->type.ToString(), ": it is on a GPU; copy tensor() from there");
+  return CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> { return Dense(found); });
+}
+
+Array& Array::operator+=(const Operand& b) { return *this = *this + b; }
+Array& Array::operator-=(const Operand& b) { return *this = *this - b; }
+Array& Array::operator*=(const Operand& b) { return *this = *this * b; }
+Array& Array::operator/=(const Operand& b) { return *this = *this / b; }
+
+Array operator-(const Operand& a) {
+  static const OpDef* const op = tracing::FindOperator("neg");
+  return tracing::Apply(op, "neg", {&a}, {}, a.where());
+}
+
+Array Array::operator()(std::initializer_list<Index> places, Location where) const {
+  static const OpDef* const slice = tracing::FindOperator("slice");
+  static const OpDef* const squeeze = tracing::FindOperator("squeeze");
+  std::vector<int64_t> starts, ends, steps, axes, dropped;
+  for (const Index& index : places) {
+    const auto axis = static_cast<int64_t>(axes.size());
+    starts.push_back(index.range.begin);
+    // The place before the end: -1 begins the last element, and one past it is no number.
+    ends.push_back(index.drops && index.range.begin == -1 ? INT64_MAX : index.range.end);
+    steps.push_back(index.range.step);
+    axes.push_back(axis);
+    if (index.drops) dropped.push_back(axis);
+    const int64_t extent = axis < rank() ? node_->type.extents[static_cast<size_t>(axis)] : 0;
+    if (index.drops && axis < rank() &&
+        (index.range.begin >= extent || index.range.begin < -extent)) {
+      return Array(tracing::NewErrorNode(Invalid("array ", node_->type.ToString(), ", axis ", axis,
+                                                 ": place ", index.range.begin, " is not one of ",
+                                                 extent, " (", tracing::ToString(where), ")")));
+    }
+  }
+  const Operand self(*this, where);
+  const Array sliced = tracing::Apply(slice, "slice", {&self},
+                                      {{"starts", Ints(starts)},
+                                       {"ends", Ints(ends)},
+                                       {"axes", Ints(axes)},
+                                       {"steps", Ints(steps)}},
+                                      where);
+  if (dropped.empty()) return sliced;
+  const Operand middle(sliced, where);
+  return tracing::Apply(squeeze, "squeeze", {&middle}, {{"axes", Ints(dropped)}}, where);
+}
+
+namespace tracing {
+
+const OpDef* FindOperator(const char* name) noexcept { return FindOp(name); }
+
+void Apply(const OpDef* op, const char* name, const Operand* const* operands, size_t count,
+           const Attribute* attributes, size_t num_attributes, Location where, Array* results,
+           size_t num_results) noexcept {
+  absl::Status status;
+  ThreadState* const thread = ThreadState::Get();
+  if (op == nullptr) {
+    status = absl::UnimplementedError(
+        absl::StrCat("op \"", name, "\": this library has none; use headers of its version"));
+  } else if (thread == nullptr) {
+    status = absl::FailedPreconditionError(absl::StrCat("op \"", name, "\": its thread is ending"));
+  } else {
+    try {
+      status = thread->recorder->Apply(
+          {*op, {operands, count}, {attributes, num_attributes}, where}, {results, num_results});
+    } catch (...) {
+      status = StatusOfException(name);
+    }
+    if (!status.ok() && thread->call != nullptr && !thread->excluded()) thread->call->Fail(status);
+  }
+  if (status.ok()) return;
+  for (size_t k = 0; k < num_results; ++k) results[k] = Array(NewErrorNode(status));
+}
+
+Array Apply(const OpDef* op, const char* name, std::initializer_list<const Operand*> operands,
+            std::initializer_list<Attribute> attributes, Location where) noexcept {
+  Array result;
+  Apply(op, name, operands.begin(), operands.size(), attributes.begin(), attributes.size(), where,
+        &result, 1);
+  return result;
+}
+
+}  // namespace tracing
+}  // namespace kiln

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/call_table.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "graph/graph.h"
+#include "graph/text.h"
+
+namespace kiln::tracing {
+namespace {
+
+void AppendText(Words& words, absl::string_view text) {
+  words.push_back(text.size());
+  for (size_t i = 0; i < text.size(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, std::min(sizeof(word), text.size() - i));
+    words.push_back(word);
+  }
+}
+
+void AppendAttribute(Words& words, const Attribute& a) {
+  AppendText(words, a.name);
+  words.push_back(static_cast<uint64_t>(a.kind));
+  switch (a.kind) {
+    case Attribute::Kind::kAbsent:
+      break;
+    case Attribute::Kind::kInt:
+      words.push_back(static_cast<uint64_t>(a.integer));
+      break;
+    case Attribute::Kind::kFloat:
+      words.push_back(std::bit_cast<uint64_t>(a.number));
+      break;
+    case Attribute::Kind::kString:
+      AppendText(words, a.text);
+      break;
+    case Attribute::Kind::kInts:
+      words.push_back(a.size);
+      for (size_t i = 0; i < a.size; ++i) words.push_back(static_cast<uint64_t>(a.ints[i]));
+      break;
+    case Attribute::Kind::kType:
+      words.push_back(static_cast<uint64_t>(a.type));
+      break;
+  }
+}
+
+AttrValue ValueOf(const Attribute& a) {
+  switch (a.kind) {
+    case Attribute::Kind::kFloat:
+      return a.number;
+    case Attribute::Kind::kString:
+      return std::string(a.text);
+    case Attribute::Kind::kInts:
+      return std::vector<int64_t>(a.ints, a.ints + a.size);
+    case Attribute::Kind::kType:
+      return a.type;
+    default:
+      return a.integer;
+  }
+}
+
+// One node with operands of these types, in a graph of its own.
+absl::StatusOr<Graph> GraphOf(const CallForm& form, std::span<const ValueType* const> operands) {
+  Graph graph;
+  std::vector<ValueId> inputs;
+  for (const ValueType* const type : operands) {
+    inputs.push_back(type == nullptr ? ValueId{}
+                                     : graph.AddInput("", type->type, ToShape(type->shape())));
+  }
+  KILN_RETURN_IF_ERROR(graph
+                           .AddNode(*form.op, std::move(inputs), form.attrs, "",
+                                    std::vector<std::string>(form.num_results))
+                           .status());
+  return graph;
+}
+
+}  // namespace
+
+std::string CallForm::ToString() const {
+  std::string text = op->name;
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : attrs) {
+    std::string part = absl::StrCat(name, " = ");
+    if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&part, *i);
+    if (const auto* d = std::get_if<double>(&value)) absl::StrAppend(&part, *d);
+    if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&part, "\"", *s, "\"");
+    if (const auto* t = std::get_if<DType>(&value)) absl::StrAppend(&part, Name(*t));
+    if (const auto* v = std::get_if<std::vector<int64_t>>(&value))
+      absl::StrAppend(&part, kiln::ToString(ToShape(*v)));
+    parts.push_back(std::move(part));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) absl::StrAppend(&text, i == 0 ? " {" : ", ", parts[i]);
+  if (!parts.empty()) text += "}";
+  return text;
+}
+
+absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
+                                                std::span<const Attribute> attributes,
+                                                size_t num_results) {
+  const CallForm*& plain = plain_[PlainPlace(op)];
+  if (attributes.empty() && plain != nullptr && plain->op == &op &&
+      plain->num_results == num_results)
+    return plain;
+  key_.clear();
+  key_.push_back(std::bit_cast<uintptr_t>(&op));
+  key_.push_back(num_results);
+  for (const Attribute& attribute : attributes) AppendAttribute(key_, attribute);
+  if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end()) {
+    if (attributes.empty()) plain = found->second;
+    return found->second;
+  }
+  CallForm form;
+  form.op = &op;
+  form.id = static_cast<uint32_t>(forms_.size());
+  form.num_results = num_results;
+  for (const Attribute& attribute : attributes)
+    if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
+  forms_.push_back(std::move(form));
+  by_words_.emplace(key_, &forms_.back());
+  last_.emplace_back();
+  if (attributes.empty()) plain = &forms_.back();
+  return &forms_.back();
+}
+
+size_t CallTable::PlainPlace(const OpDef& op) {
+  return static_cast<size_t>(Mix(0, std::bit_cast<uintptr_t>(&op)) % 128);
+}
+
+bool CallTable::IsLast(const Last& last, std::span<const ValueType* const> operands) const {
+  if (last.results == nullptr || last.operands.size() != operands.size()) return false;
+  for (size_t k = 0; k < operands.size(); ++k)
+    if (operands[k] == nullptr || !(last.operands[k] == *operands[k])) return false;
+  return true;
+}
+
+absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
+    const CallForm& form, std::span<const ValueType* const> operands) {
+  Last& last = last_[form.id];
+  if (IsLast(last, operands)) return std::span<const ValueType>(*last.results);
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueType>* const results, InferAnew(form, operands));
+  last.operands.clear();
+  for (const ValueType* const type : operands)
+    if (type != nullptr) last.operands.push_back(*type);
+  last.results = last.operands.size() == operands.size() ? results : nullptr;
+  return std::span<const ValueType>(*results);
+}
+
+absl::StatusOr<const std::vector<ValueType>*> CallTable::InferAnew(
+    const CallForm& form, std::span<const ValueType* const> operands) {
+  key_.clear();
+  key_.push_back(form.id);
+  for (const ValueType* const type : operands) {
+    if (type == nullptr)
+      key_.push_back(0);
+    else
+      AppendType(key_, *type);
+  }
+  if (const auto found = types_.find(WordsView(key_)); found != types_.end()) return &found->second;
+  KILN_ASSIGN_OR_RETURN(const Graph graph, GraphOf(form, operands));
+  std::vector<ValueType> types;
+  for (const ValueId id : graph.nodes().back().outputs) {
+    const Value& value = graph.value(id);
+    const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
+    const std::optional<ValueType> type = shape ? ValueType::Of(value.type, *shape) : std::nullopt;
+    if (!type) {
+      return Invalid("op \"", form.op->name, "\": the result has the shape ",
+                     kiln::ToString(value.shape), ", expected numbers, at most ", kMaxRank,
+                     "; an operator whose extents depend on data is called outside of arrays");
+    }
+    types.push_back(*type);
+  }
+  if (types.size() != form.num_results) {
+    return Invalid("op \"", form.op->name, "\": gives ", types.size(), " results, asked for ",
+                   form.num_results);
+  }
+  return &types_.emplace(key_, std::move(types)).first->second;
+}
+
+}  // namespace kiln::tracing

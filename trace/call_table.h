@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// CallTable: the different calls of a recorder (an operator with its attributes), each with a
+// number, and the types of their results. A call that was seen before costs no memory.
+#ifndef KILN_TRACE_CALL_TABLE_H_
+#define KILN_TRACE_CALL_TABLE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/op.h"
+#include "kiln/trace.h"
+#include "trace/value_type.h"
+#include "trace/words.h"
+
+namespace kiln::tracing {
+
+// An operator with attributes, and how often it gives a result.
+struct CallForm {
+  const OpDef* op = nullptr;
+  Attrs attrs;
+  uint32_t id = 0;
+  size_t num_results = 1;
+  // "softmax {axis = 1}"
+  std::string ToString() const;
+};
+
+class CallTable {
+ public:
+  // The form of these; lives as long as the table. kInvalidArgument: an attribute is wrong.
+  absl::StatusOr<const CallForm*> Find(const OpDef& op, std::span<const Attribute> attributes,
+                                       size_t num_results);
+  // Types of the results for operands of these types; null is an absent one. Valid until the next
+  // call. An error as the operator's rule says.
+  absl::StatusOr<std::span<const ValueType>> Infer(const CallForm& form,
+                                                   std::span<const ValueType* const> operands);
+
+ private:
+  // What each form was asked for last, and what came of it.
+  struct Last {
+    std::vector<ValueType> operands;  // empty: an absent one was among them, or nothing yet
+    const std::vector<ValueType>* results = nullptr;
+  };
+  static size_t PlainPlace(const OpDef& op);
+  absl::StatusOr<const std::vector<ValueType>*> InferAnew(
+      const CallForm& form, std::span<const ValueType* const> operands);
+  bool IsLast(const Last& last, std::span<const ValueType* const> operands) const;
+
+  std::deque<CallForm> forms_;
+  std::deque<Last> last_;  // by form
+  // Of calls without attributes, by address: a form, or that of another operator.
+  std::array<const CallForm*, 128> plain_ = {};
+  std::unordered_map<Words, const CallForm*, WordsHash, WordsEqual> by_words_;
+  std::unordered_map<Words, std::vector<ValueType>, WordsHash, WordsEqual> types_;
+  Words key_;
+};
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_CALL_TABLE_H_

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/function.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "compiler/check_options.h"
+#include "trace/mismatch.h"
+
+namespace kiln::tracing {
+namespace {
+
+constexpr size_t kMaxRecords = 16;  // memory: variants of one function
+
+const ValueType& TypeOf(const Array& array) { return array.node()->type; }
+
+// The first difference between arguments and those of a record; nothing: there is none.
+std::optional<TraceError> Difference(const Record& record, const Array* const* arguments,
+                                     size_t count) {
+  if (record.arguments.size() != count) return TraceError::kArguments;
+  std::optional<TraceError> found;
+  for (size_t k = 0; k < count; ++k) {
+    const ValueType &was = record.arguments[k], &is = TypeOf(*arguments[k]);
+    if (was.type != is.type) return TraceError::kDtype;
+    if (record.devices[k] != arguments[k]->node()->tensor.device()) return TraceError::kDevice;
+    if (!(was == is)) found = TraceError::kShape;
+  }
+  return found;
+}
+
+std::string TypesText(const std::vector<ValueType>& types) {
+  std::string text = "(";
+  for (size_t k = 0; k < types.size(); ++k)
+    absl::StrAppend(&text, k == 0 ? "" : ", ", types[k].ToString());
+  return text + ")";
+}
+
+}  // namespace
+
+absl::Status Function::CheckOptions() const {
+  KILN_RETURN_IF_ERROR(kiln::CheckOptions(options_.compile));
+  if (frozen_ && (options_.symbolic || options_.record_only)) {
+    return TraceFailure(name(), TraceError::kNotFrozen,
+                        "the options ask for symbolic or record_only, which run nothing at first");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t count) {
+  std::optional<TraceError> difference;
+  for (auto it = records_.begin(); it != records_.end(); ++it) {
+    const std::optional<TraceError> found = Difference(**it, arguments, count);
+    if (!found) {
+      if (it != records_.begin()) records_.splice(records_.begin(), records_, it);
+      return records_.front().get();
+    }
+    if (!difference) difference = found;
+  }
+  if (!difference || (*difference == TraceError::kShape && options_.symbolic_shape)) return nullptr;
+  std::vector<ValueType> types;
+  for (size_t k = 0; k < count; ++k) types.push_back(TypeOf(*arguments[k]));
+  return TraceFailure(name(), *difference,
+                      absl::StrCat("the arguments are ", TypesText(types), ", recorded were ",
+                                   TypesText(records_.front()->arguments)));
+}
+
+absl::Status Function::CheckFreezable(const Record& record) const {
+  if (!frozen_) return absl::OkStatus();
+  if (record.reads) {
+    return TraceFailure(name(), TraceError::kNotFrozen,
+                        "it reads a value, on which what it does next may depend");
+  }
+  if (record.excludes) {
+    return TraceFailure(name(), TraceError::kNotFrozen, "it has a region left out of the trace");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
+                                 std::vector<Array>& results) {
+  Log& log = record.log;
+  for (uint32_t id = 0; id < log.values.size(); ++id) {
+    LogValue& value = log.values[id];
+    if (value.kind == LogValue::Kind::kArgument)
+      value.node = Share(arguments[value.origin]->node());
+    if (value.kind != LogValue::Kind::kCaptured) continue;
+    if (value.node->refs.load(std::memory_order_acquire) > 1) continue;
+    log.ReleaseNodes();
+    return TraceFailure(
+        name(), TraceError::kConstant,
+        absl::StrCat("nobody but the record has the captured ", value.type.ToString(),
+                     " any more, which operation ", value.origin, " at ",
+                     ToString(log.operations[value.origin].where), " takes"));
+  }
+  absl::Status status;
+  for (const Record::Segment& segment : record.segments) {
+    if (segment.program == nullptr) continue;
+    for (const uint32_t id : segment.program->results()) {
+      LogValue& value = log.values[id];
+      value.node = NewNode();
+      value.node->type = value.type;
+    }
+    status = segment.program->Run(log, options_.compile, options_.profiling);
+    ++stats_.runs;
+    if (!status.ok()) break;
+  }
+  if (status.ok()) {
+    results.clear();
+    for (const uint32_t id : record.results) results.emplace_back(Share(log.values[id].node));
+  }
+  log.ReleaseNodes();
+  return status;
+}
+
+TraceStats Function::stats() const {
+  TraceStats stats = stats_;
+  stats.variants = static_cast<int64_t>(records_.size());
+  if (records_.empty()) return stats;
+  const Record& record = *records_.front();
+  for (const Operation& operation : record.log.operations)
+    if (operation.kind == Operation::Kind::kCall) ++stats.operations;
+  for (const Record::Segment& segment : record.segments)
+    if (segment.program != nullptr) ++stats.segments;
+  return stats;
+}
+
+CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
+                   std::unique_ptr<Record> made)
+    : Recorder(function.table_, made != nullptr ? made->log : function.scratch_),
+      function_(function),
+      thread_(thread),
+      outer_(thread.call),
+      outer_recorder_(thread.recorder),
+      record_(record),
+      made_(std::move(made)) {
+  const TraceOptions& options = function.options_;
+  log_.exact = options.capture_as_const || options.record_only || function.frozen_;
+  if (record_ != nullptr) replayed_ = &record_->log;
+  thread.call = this;
+  thread.recorder = this;
+}
+
+CallCore::~CallCore() {
+  thread_.call = outer_;
+  thread_.recorder = outer_recorder_;
+  if (!finished_ && status_.ok()) {
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("trace \"", function_.name(),
+                     "\": an exception ended the function, and what it had computed is gone"));
+  }
+  if (!log_kept_) log_.Clear(status_);
+}
+
+void CallCore::AddArguments(const Array* const* arguments, size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    // A node of its own, so that one array in two places is two arguments.
+    const Node* const from = arguments[k]->node();
+    Node* const node = NewNode();
+    arguments_.emplace_back(Share(node));
+    node->type = from->type;
+    node->SetTensor(from->tensor);
+    if (made_ != nullptr) {
+      made_->arguments.push_back(from->type);
+      made_->devices.push_back(from->tensor.device());
+    }
+    log_.AddArgument(node);
+  }
+}
+
+void CallCore::Fail(const absl::Status& status) {
+  if (status_.ok()) status_ = status;
+}
+
+absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+                                 std::span<const ValueType>* results) {
+  if (replayed_ != nullptr) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
+  return absl::OkStatus();
+}
+
+absl::Status CallCore::Compare() {
+  if (replayed_ == nullptr) return absl::OkStatus();
+  const size_t begin = log_.operations.back().first_word, end = log_.words.size();
+  if (end <= replayed_->words.size() &&
+      std::memcmp(log_.words.data() + begin, replayed_->words.data() + begin,
+                  (end - begin) * sizeof(uint64_t)) == 0)
+    return absl::OkStatus();
+  return Explain(function_.name(), *replayed_, log_);
+}
+
+absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
+  KILN_RETURN_IF_ERROR(status_);
+  log_.Begin(kind, nullptr, node != nullptr ? 1 : 0, where);
+  if (node != nullptr) log_.AddNode(node);
+  return Compare();
+}
+
+void CallCore::NoteRead() { record().reads = true; }
+
+absl::Status CallCore::Read(Node* node, Location where) {
+  if (node->failed()) return node->error;
+  if (node->ready()) return absl::OkStatus();
+  absl::Status status;
+  if (function_.options_.symbolic || function_.options_.record_only) {
+    status = TraceFailure(function_.name(), TraceError::kRead,
+                          absl::StrCat("a value is read at ", ToString(where),
+                                       ", and a symbolic trace has none before its end"));
+  } else {
+    status = Add(Operation::Kind::kRead, node, where);
+    if (status.ok()) status = Cut();
+  }
+  Fail(status);
+  return status;
+}
+
+void CallCore::BeginExclusion(Location where) {
+  const TraceOptions& options = function_.options_;
+  absl::Status status;
+  if (options.capture_as_const || options.symbolic || options.record_only) {
+    status = TraceFailure(function_.name(), TraceError::kExclusion,
+                          absl::StrCat("a region at ", ToString(where),
+                                       " is left out of a trace that is symbolic, or has what it "
+                                       "captures as constants"));
+  } else {
+    record().excludes = true;
+    status = Add(Operation::Kind::kExclude, nullptr, where);
+    if (status.ok()) status = Cut();
+  }
+  Fail(status);
+  thread_.recorder = &thread_.lazy;
+}
+
+void CallCore::EndExclusion() {
+  thread_.recorder = this;
+  Fail(Add(Operation::Kind::kResume, nullptr, Location()));
+}
+
+absl::Status CallCore::Cut() {
+  const absl::Status status = CatchExceptions("running a trace", [&]() -> absl::Status {
+    if (!records()) return CutReplay();
+    live_.clear();
+    log_.FindLive(live_);
+    Record::Segment& segment = made_->segments.emplace_back();
+    segment.end = log_.operations.size();
+    if (live_.empty()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(segment.program, Program::Create(log_, begin_, segment.end, live_));
+    if (function_.options_.record_only) {
+      FailLive();
+      return absl::OkStatus();
+    }
+    ++function_.stats_.runs;
+    return segment.program->Run(log_, function_.options_.compile, function_.options_.profiling);
+  });
+  begin_ = log_.operations.size();
+  return status;
+}
+
+absl::Status CallCore::CutReplay() {
+  Record::Segment& segment = record_->segments[segment_++];
+  if (segment.program != nullptr && !function_.options_.record_only) {
+    ++function_.stats_.runs;
+    KILN_RETURN_IF_ERROR(
+        segment.program->Run(log_, function_.options_.compile, function_.options_.profiling));
+  }
+  FailLive();
+  return absl::OkStatus();
+}
+
+void CallCore::FailLive() {
+  live_.clear();
+  log_.FindLive(live_);
+  for (const uint32_t id : live_) {
+    const Operation& from = log_.operations[log_.values[id].origin];
+    log_.values[id].node->SetError(
+        function_.options_.record_only
+            ? absl::FailedPreconditionError(
+                  absl::StrCat("trace \"", function_.name(),
+                               "\": record_only runs nothing, so that the ", from.form->op->name,
+                               " of ", ToString(from.where), " has no value; trace without it"))
+            : TraceFailure(function_.name(), TraceError::kUnreadable,
+                           absl::StrCat("the ", from.form->op->name, " of ", ToString(from.where),
+                                        " is held here, and was not when recorded")));
+  }
+}
+
+absl::Status CallCore::AddResults(Array* results, size_t count) {
+  KILN_RETURN_IF_ERROR(status_);
+  for (size_t k = 0; k < count; ++k) {
+    Node* const node = results[k].node();
+    if (node == nullptr) {
+      return Invalid("trace \"", function_.name(), "\": result ", k,
+                     " is an empty kiln::Array(); return one with elements");
+    }
+    if (node->failed()) return node->error;
+    if (!Owns(node)) KILN_RETURN_IF_ERROR(Evaluate(node, Location()));
+  }
+  log_.Begin(Operation::Kind::kResults, nullptr, count, Location());
+  for (size_t k = 0; k < count; ++k) log_.AddNode(results[k].node());
+  KILN_RETURN_IF_ERROR(Compare());
+  if (records()) {
+    const std::span<const uint32_t> ids = log_.OperandsOf(log_.operations.back());
+    made_->results.assign(ids.begin(), ids.end());
+    KILN_RETURN_IF_ERROR(function_.CheckFreezable(*made_));
+  }
+  return Cut();
+}
+
+absl::Status CallCore::Finish(Array* results, size_t count) {
+  finished_ = true;
+  Fail(AddResults(results, count));
+  if (!status_.ok()) {
+    for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
+    return status_;
+  }
+  log_.ReleaseNodes();
+  if (!records()) {
+    ++record_->replays;
+    return absl::OkStatus();
+  }
+  function_.records_.push_front(std::move(made_));
+  log_kept_ = true;
+  if (function_.records_.size() > kMaxRecords) function_.records_.pop_back();
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::tracing

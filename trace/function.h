@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Function: what a Traced has recorded, and CallCore: one call of it, which is the recorder of its
+// thread meanwhile.
+//
+// A record is a log and where it was cut into programs: at each read of a value that was not there
+// yet, at the begin of a region that is left out, and at the end. A later call writes a log of its
+// own and compares it with the record, operation by operation, by their words; at each cut the
+// program there runs on the values of the new log. The record of a frozen function runs by itself.
+#ifndef KILN_TRACE_FUNCTION_H_
+#define KILN_TRACE_FUNCTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/trace.h"
+#include "trace/log.h"
+#include "trace/program.h"
+#include "trace/recorder.h"
+
+namespace kiln::tracing {
+
+// What was recorded for arguments of these types.
+struct Record {
+  std::vector<ValueType> arguments;
+  std::vector<Device> devices;
+  Log log;
+  struct Segment {
+    size_t end = 0;                    // operations before it
+    std::unique_ptr<Program> program;  // null: nothing that is needed
+  };
+  std::vector<Segment> segments;
+  std::vector<uint32_t> results;
+  bool reads = false;     // the host has looked at a value
+  bool excludes = false;  // it has regions that are left out
+  int64_t replays = 0;
+};
+
+class Function {
+ public:
+  Function(const TraceOptions& options, bool frozen) : options_(options), frozen_(frozen) {}
+
+  const TraceOptions& options() const { return options_; }
+  const std::string& name() const { return options_.name; }
+  const absl::Status& status() const { return status_; }
+  TraceStats stats() const;
+  absl::StatusOr<std::string> Profile() const;
+  void Forget() { records_.clear(); }
+
+ private:
+  friend class CallCore;
+  friend class Call;
+  absl::Status CheckOptions() const;
+  // The record for these arguments; null: there is none yet. An error: there must not be one.
+  absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
+  absl::Status CheckFreezable(const Record& record) const;
+  // A call without the function.
+  absl::Status RunFrozen(Record& record, const Array* const* arguments,
+                         std::vector<Array>& results);
+
+  const TraceOptions options_;
+  const bool frozen_;
+  std::atomic<bool> busy_{false};
+  CallTable table_;
+  Log scratch_;                                 // of calls that replay
+  std::list<std::unique_ptr<Record>> records_;  // newest use first
+  TraceStats stats_;
+  absl::Status status_;
+  std::vector<Array> results_;  // of a call that did not run the function
+};
+
+class CallCore : public Recorder {
+ public:
+  // `record`: what is replayed; null: `made` is written.
+  CallCore(Function& function, ThreadState& thread, Record* record, std::unique_ptr<Record> made);
+  ~CallCore() override;
+
+  void AddArguments(const Array* const* arguments, size_t count);
+  const Array& argument(size_t k) const { return arguments_[k]; }
+  Function& function() { return function_; }
+  bool replays() const { return record_ != nullptr; }
+  absl::Status Read(Node* node, Location where) override;
+  void NoteRead();
+  void BeginExclusion(Location where);
+  void EndExclusion();
+  // The first error of the call; later operations have it too.
+  void Fail(const absl::Status& status);
+  absl::Status Finish(Array* results, size_t count);
+
+ protected:
+  absl::Status failure() const override { return status_; }
+  absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+                         std::span<const ValueType>* results) override;
+  absl::Status Compare() override;
+
+ private:
+  bool records() const { return made_ != nullptr; }
+  Record& record() { return made_ != nullptr ? *made_ : *record_; }
+  absl::Status Add(Operation::Kind kind, Node* node, Location where);
+  absl::Status AddResults(Array* results, size_t count);
+  // Runs what was written since the last cut.
+  absl::Status Cut();
+  absl::Status CutReplay();
+  // Of what is held and has no value now.
+  void FailLive();
+
+  Function& function_;
+  ThreadState& thread_;
+  CallCore* const outer_;
+  Recorder* const outer_recorder_;
+  Record* const record_;
+  std::unique_ptr<Record> made_;
+  std::vector<Array> arguments_;
+  std::vector<uint32_t> live_;
+  size_t segment_ = 0, begin_ = 0;
+  absl::Status status_;
+  bool finished_ = false;  // the function has returned
+  bool log_kept_ = false;  // it is a record's
+};
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_FUNCTION_H_

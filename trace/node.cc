@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/node.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/dim.h"
+
+namespace kiln::tracing {
+namespace {
+
+// Nodes of one thread that wait for their next use.
+class FreeNodes {
+ public:
+  FreeNodes() { free_.reserve(kMost); }
+  ~FreeNodes();
+  Node* Take() {
+    if (free_.empty()) return nullptr;
+    Node* const node = free_.back();
+    free_.pop_back();
+    return node;
+  }
+  bool Keep(Node* node) {
+    if (free_.size() == kMost) return false;
+    free_.push_back(node);
+    return true;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  std::vector<Node*> free_;
+};
+
+// Null before the first node of the thread, and when the thread ends.
+thread_local FreeNodes* free_nodes = nullptr;
+thread_local bool ended = false;
+
+FreeNodes::~FreeNodes() {
+  free_nodes = nullptr;
+  ended = true;
+  for (Node* const node : free_) delete node;
+}
+
+FreeNodes* OfThread() {
+  if (free_nodes != nullptr || ended) return free_nodes;
+  static thread_local FreeNodes owned;
+  return free_nodes = &owned;
+}
+
+}  // namespace
+
+std::string ValueType::ToString() const {
+  return absl::StrCat(Name(type), " ", kiln::ToString(ToShape(shape())));
+}
+
+Node* NewNode() {
+  FreeNodes* const nodes = OfThread();
+  Node* const node = nodes != nullptr ? nodes->Take() : nullptr;
+  if (node == nullptr) return new Node;
+  node->refs.store(1, std::memory_order_relaxed);
+  node->state.store(Node::State::kPending, std::memory_order_relaxed);
+  node->log.store(nullptr, std::memory_order_relaxed);
+  return node;
+}
+
+Node* NewErrorNode(absl::Status status) {
+  Node* const node = NewNode();
+  node->type = ValueType(DType::kF32);
+  node->SetError(std::move(status));
+  return node;
+}
+
+void FreeNode(Node* node) {
+  if (node->ready()) node->tensor = Tensor::View(nullptr, DType::kF32, {});
+  if (node->failed()) node->error = absl::OkStatus();
+  FreeNodes* const nodes = OfThread();
+  if (nodes == nullptr || !nodes->Keep(node)) delete node;
+}
+
+}  // namespace kiln::tracing

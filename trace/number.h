@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers beside arrays: which type they take, and their bits in it.
+#ifndef KILN_TRACE_NUMBER_H_
+#define KILN_TRACE_NUMBER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "kiln/tensor.h"
+#include "kiln/trace.h"
+
+namespace kiln::tracing {
+
+class OperandAccess {
+ public:
+  static bool IsArray(const Operand& o) { return o.kind_ == Operand::Kind::kArray; }
+  static bool IsAbsent(const Operand& o) { return o.kind_ == Operand::Kind::kNone; }
+  static const Array& ArrayOf(const Operand& o) { return *o.array_; }
+  // The type of a number that no array stands beside: f32, i64 or bool.
+  static DType OwnType(const Operand& o);
+  // kInvalidArgument: a fraction, or a number out of range, as an integer; not 0 or 1 as a bool.
+  static absl::StatusOr<uint64_t> Bits(const Operand& o, DType type);
+  // A whole number from 1 to 4: what `pow` writes as products.
+  static bool IsSmall(const Operand& o);
+};
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_NUMBER_H_

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/recorder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "compiler/check_options.h"
+#include "trace/mismatch.h"
+#include "trace/number.h"
+
+namespace kiln::tracing {
+namespace {
+
+// Whether a number decides what is computed, not only with what: an exponent.
+bool Decides(const Request& request, size_t k) {
+  static const OpDef* const pow = FindOp("pow");
+  return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
+}
+
+absl::Status At(const absl::Status& status, Location where) {
+  return status.ok() ? status : Annotate(status, ToString(where));
+}
+
+absl::Status NoArray(const Request& request, size_t k) {
+  return Invalid("op \"", request.op.name, "\", operand ", k,
+                 ": it is an empty kiln::Array(); give one with elements (",
+                 ToString(request.where), ")");
+}
+
+}  // namespace
+
+absl::Status Recorder::FindTypes(const Request& request) {
+  types_.resize(request.operands.size());
+  number_types_.resize(request.operands.size());
+  number_bits_.resize(request.operands.size());
+  std::optional<DType> beside, any;
+  bool numbers = false;
+  for (size_t k = 0; k < request.operands.size(); ++k) {
+    const Operand& operand = *request.operands[k];
+    if (!OperandAccess::IsArray(operand)) {
+      types_[k] = nullptr;
+      numbers = numbers || !OperandAccess::IsAbsent(operand);
+      continue;
+    }
+    Node* const node = OperandAccess::ArrayOf(operand).node();
+    if (node == nullptr) return NoArray(request, k);
+    const Node::State state = node->state.load(std::memory_order_acquire);
+    if (state == Node::State::kError) return node->error;
+    if (state == Node::State::kPending && !Owns(node))
+      KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
+    types_[k] = &node->type;
+    if (!any) any = node->type.type;
+    if (!beside && node->type.type != DType::kBool) beside = node->type.type;
+  }
+  if (!numbers) return absl::OkStatus();
+  for (size_t k = 0; k < request.operands.size(); ++k) {
+    const Operand& operand = *request.operands[k];
+    if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
+    const DType own = OperandAccess::OwnType(operand);
+    number_types_[k] = ValueType(beside ? *beside : any && own == DType::kBool ? *any : own);
+    types_[k] = &number_types_[k];
+    const absl::StatusOr<uint64_t> bits = OperandAccess::Bits(operand, number_types_[k].type);
+    if (!bits.ok()) return At(bits.status(), request.where);
+    number_bits_[k] = *bits;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
+  KILN_ASSIGN_OR_RETURN(const CallForm* const form,
+                        table_.Find(request.op, request.attributes, results.size()));
+  KILN_RETURN_IF_ERROR(failure());
+  KILN_RETURN_IF_ERROR(FindTypes(request));
+  std::span<const ValueType> result_types;
+  KILN_RETURN_IF_ERROR(At(CheckCall(*form, types_, &result_types), request.where));
+  log_.Begin(Operation::Kind::kCall, form, request.operands.size(), request.where);
+  for (size_t k = 0; k < request.operands.size(); ++k) {
+    const Operand& operand = *request.operands[k];
+    if (OperandAccess::IsAbsent(operand)) {
+      log_.AddAbsent();
+    } else if (OperandAccess::IsArray(operand)) {
+      log_.AddNode(OperandAccess::ArrayOf(operand).node());
+    } else {
+      log_.AddNumber(Decides(request, k) ? LogValue::Kind::kConstant : LogValue::Kind::kNumber,
+                     types_[k]->type, number_bits_[k]);
+    }
+  }
+  KILN_RETURN_IF_ERROR(Compare());
+  for (size_t k = 0; k < results.size(); ++k) {
+    log_.AddResult(replayed_ != nullptr ? replayed_->values[log_.values.size()].type
+                                        : result_types[k]);
+    results[k] = Array(log_.values.back().node);
+  }
+  return Written();
+}
+
+absl::Status LazyRecorder::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+                                     std::span<const ValueType>* results) {
+  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
+  return absl::OkStatus();
+}
+
+absl::Status LazyRecorder::Written() {
+  ++stats_.operations;
+  if (!growth_.Add(log_)) return absl::OkStatus();
+  ++stats_.growth_cuts;
+  return Flush();
+}
+
+absl::Status LazyRecorder::Read(Node* node, Location) {
+  if (node->ready()) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(Flush());
+  return node->failed() ? node->error : absl::OkStatus();
+}
+
+absl::StatusOr<Program*> LazyRecorder::Find() {
+  // compile time and memory: structures that are kept.
+  constexpr size_t kMost = 256;
+  // Which values are wanted is part of the structure.
+  for (const uint32_t id : live_) log_.words.push_back(id);
+  log_.words.push_back(live_.size());
+  if (const auto found = by_words_.find(WordsView(log_.words)); found != by_words_.end()) {
+    structures_.splice(structures_.begin(), structures_, found->second);
+    return structures_.front().program.get();
+  }
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                        Program::Create(log_, 0, log_.operations.size(), live_));
+  structures_.push_front({log_.words, std::move(program)});
+  by_words_.emplace(WordsView(structures_.front().words), structures_.begin());
+  ++stats_.structures;
+  if (structures_.size() > kMost) {
+    by_words_.erase(WordsView(structures_.back().words));
+    structures_.pop_back();
+  }
+  return structures_.front().program.get();
+}
+
+absl::Status LazyRecorder::RunAll() {
+  live_.clear();
+  log_.FindLive(live_);
+  if (live_.empty()) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(Program* const program, Find());
+  KILN_RETURN_IF_ERROR(program->Run(log_, options_, /*timed=*/false));
+  ++stats_.runs;
+  if (program->runs() == 2) ++stats_.compiled;
+  return absl::OkStatus();
+}
+
+absl::Status LazyRecorder::Flush() {
+  const absl::Status status = CatchExceptions("running lazy arrays", [&] { return RunAll(); });
+  log_.Clear(status);
+  growth_.Clear();
+  return status;
+}
+
+absl::Status LazyRecorder::SetOptions(const CompileOptions& options) {
+  KILN_RETURN_IF_ERROR(CheckOptions(options));
+  const absl::Status status = Flush();
+  by_words_.clear();
+  structures_.clear();
+  options_ = options;
+  return status;
+}
+
+namespace {
+
+thread_local ThreadState* thread_state = nullptr;
+thread_local bool thread_ended = false;
+
+struct OwnedState {
+  ThreadState state;
+  ~OwnedState() {
+    thread_state = nullptr;
+    thread_ended = true;
+  }
+};
+
+}  // namespace
+
+ThreadState* ThreadState::Get() {
+  if (thread_state != nullptr || thread_ended) return thread_state;
+  static thread_local OwnedState owned;
+  return thread_state = &owned.state;
+}
+
+absl::Status Evaluate(Node* node, Location where) {
+  ThreadState* const thread = ThreadState::Get();
+  if (thread != nullptr) {
+    // Before the value is looked at: a read is part of a trace.
+    Recorder& recorder = *thread->recorder;
+    if (recorder.Owns(node)) return recorder.Read(node, where);
+    if (!node->ready() && !node->failed() && thread->lazy.Owns(node))
+      return thread->lazy.Read(node, where);
+  }
+  if (node->failed()) return node->error;
+  if (node->ready()) return absl::OkStatus();
+  return MismatchStatus(TraceError::kThread,
+                        absl::StrCat("array (", ToString(where),
+                                     "): it has no value yet, and its operations belong to another "
+                                     "thread, or to a trace that is left out here; call eval() "
+                                     "where it was computed, before it is used elsewhere"));
+}
+
+}  // namespace kiln::tracing

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorder: where the operations of a thread go, and the one there is without a trace.
+//
+// Each thread has a LazyRecorder. While it is in a traced function its recorder is the CallCore of
+// that call (function.h), but for regions that are left out of the trace.
+#ifndef KILN_TRACE_RECORDER_H_
+#define KILN_TRACE_RECORDER_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kiln/trace.h"
+#include "trace/call_table.h"
+#include "trace/growth.h"
+#include "trace/log.h"
+#include "trace/program.h"
+
+namespace kiln::tracing {
+
+// One call as the program makes it.
+struct Request {
+  const OpDef& op;
+  std::span<const Operand* const> operands;
+  std::span<const Attribute> attributes;
+  Location where;
+};
+
+class Recorder {
+ public:
+  Recorder(CallTable& table, Log& log) : table_(table), log_(log) {}
+  virtual ~Recorder() = default;
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Writes the call down; the results get a count each. An error as the operator's rule says.
+  absl::Status Apply(const Request& request, std::span<Array> results);
+  // Makes sure that the node has its value. It is one of the log's, or of no log.
+  virtual absl::Status Read(Node* node, Location where) = 0;
+  bool Owns(const Node* node) const { return node->log.load(std::memory_order_relaxed) == &log_; }
+
+ protected:
+  // Why nothing is written down any more.
+  virtual absl::Status failure() const { return absl::OkStatus(); }
+  // What is written down next; an error ends it before it is.
+  virtual absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+                                 std::span<const ValueType>* results) = 0;
+  // The call at the end of the log has its operands; its results are not there yet.
+  virtual absl::Status Compare() { return absl::OkStatus(); }
+  virtual absl::Status Written() { return absl::OkStatus(); }
+
+  CallTable& table_;
+  Log& log_;
+  // What is replayed: then CheckCall gives no types, for its values have them.
+  const Log* replayed_ = nullptr;
+
+ private:
+  absl::Status FindTypes(const Request& request);
+  std::vector<const ValueType*> types_;  // of the operands of a request
+  std::vector<ValueType> number_types_;
+  std::vector<uint64_t> number_bits_;
+};
+
+class LazyRecorder : public Recorder {
+ public:
+  LazyRecorder() : Recorder(own_table_, own_log_) {}
+  absl::Status Read(Node* node, Location where) override;
+  // Runs what is written down.
+  absl::Status Flush();
+  absl::Status SetOptions(const CompileOptions& options);
+  LazyStats stats() const { return stats_; }
+
+ protected:
+  absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+                         std::span<const ValueType>* results) override;
+  absl::Status Written() override;
+
+ private:
+  struct Structure {
+    Words words;
+    std::unique_ptr<Program> program;
+  };
+  absl::StatusOr<Program*> Find();
+  absl::Status RunAll();
+
+  CallTable own_table_;
+  Log own_log_;
+  Growth growth_;
+  CompileOptions options_ = BackgroundCompile();
+  LazyStats stats_;
+  // Newest use first; a view of the words of each finds it.
+  std::list<Structure> structures_;
+  std::unordered_map<WordsView, std::list<Structure>::iterator, WordsHash, WordsEqual> by_words_;
+  std::vector<uint32_t> live_;
+};
+
+class CallCore;  // function.h
+
+// Of the calling thread. Null: the thread is ending.
+struct ThreadState {
+  LazyRecorder lazy;
+  Recorder* recorder = &lazy;  // where operations go
+  CallCore* call = nullptr;    // the traced function that the thread is in
+  // In a region of it that is left out.
+  bool excluded() const { return call != nullptr && recorder == &lazy; }
+  static ThreadState* Get();
+};
+
+// A value for the node, whatever it belongs to. kFailedPrecondition: another thread's.
+absl::Status Evaluate(Node* node, Location where);
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_RECORDER_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of kiln/trace.h that a Traced calls, and those of lazy evaluation.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/catch_exceptions.h"
+#include "base/status.h"
+#include "base/status_macros.h"
+#include "kiln/trace.h"
+#include "trace/function.h"
+#include "trace/mismatch.h"
+
+namespace kiln {
+
+CompileOptions BackgroundCompile() {
+  CompileOptions options;
+  options.compile_mode = CompileMode::kBackground;
+  return options;
+}
+
+absl::Status SetLazyOptions(const CompileOptions& options) {
+  return CatchExceptions("SetLazyOptions", [&]() -> absl::Status {
+    tracing::ThreadState* const thread = tracing::ThreadState::Get();
+    if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
+    return thread->lazy.SetOptions(options);
+  });
+}
+
+LazyStats lazy_stats() {
+  tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  return thread != nullptr ? thread->lazy.stats() : LazyStats();
+}
+
+ExcludeFromTrace::ExcludeFromTrace(Location where) {
+  tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  if (thread == nullptr || thread->call == nullptr || thread->excluded()) return;
+  call_ = thread->call;
+  call_->BeginExclusion(where);
+}
+
+ExcludeFromTrace::~ExcludeFromTrace() {
+  if (call_ != nullptr) call_->EndExclusion();
+}
+
+namespace tracing {
+
+std::shared_ptr<Function> NewFunction(const TraceOptions& options, bool frozen) {
+  return std::make_shared<Function>(options, frozen);
+}
+absl::Status StatusOf(const Function& function) { return function.status(); }
+TraceStats StatsOf(const Function& function) { return function.stats(); }
+absl::StatusOr<std::string> ProfileOf(const Function& function) {
+  return CatchExceptions("get_profile", [&] { return function.Profile(); });
+}
+void Forget(Function& function) { function.Forget(); }
+
+namespace {
+
+// That all arguments have their values.
+absl::Status EvaluateArguments(const Array* const* arguments, size_t count, Location where) {
+  for (size_t k = 0; k < count; ++k) {
+    const absl::Status status = arguments[k]->eval(where);
+    if (!status.ok()) return Annotate(status, absl::StrCat("argument ", k));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Call::Call(Function& function, const Array* const* arguments, size_t count, Location where) noexcept
+    : function_(function) {
+  const absl::Status status = CatchExceptions("calling a trace", [&]() -> absl::Status {
+    if (function.busy_.exchange(true, std::memory_order_acquire)) {
+      return TraceFailure(function.name(), TraceError::kThread,
+                          "a call of it is running already, of another thread or of itself");
+    }
+    entered_ = true;
+    ThreadState* const thread = ThreadState::Get();
+    if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
+    ++function.stats_.calls;
+    function.results_.clear();
+    if (thread->call != nullptr && !thread->excluded()) {
+      return TraceFailure(
+          function.name(), TraceError::kNested,
+          absl::StrCat("it is called within the trace \"", thread->call->function().name(), "\""));
+    }
+    KILN_RETURN_IF_ERROR(function.CheckOptions());
+    KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));
+    KILN_ASSIGN_OR_RETURN(Record* const record, function.Find(arguments, count));
+    if (record != nullptr && function.frozen_ && record->replays > 0) {
+      ++function.stats_.frozen_calls;
+      return function.RunFrozen(*record, arguments, function.results_);
+    }
+    core_ = new CallCore(function, *thread, record,
+                         record == nullptr ? std::make_unique<Record>() : nullptr);
+    core_->AddArguments(arguments, count);
+    runs_ = true;
+    return absl::OkStatus();
+  });
+  Leave(status);
+}
+
+void Call::Leave(const absl::Status& status) {
+  error_ = status;
+  if (!entered_) return;
+  function_.status_ = status;
+  if (!status.ok()) ++function_.stats_.errors;
+}
+
+Call::~Call() {
+  delete core_;
+  if (entered_) function_.busy_.store(false, std::memory_order_release);
+}
+
+const Array& Call::argument(size_t k) const { return core_->argument(k); }
+
+void Call::Finish(Array* results, size_t count) noexcept {
+  const bool replayed = core_->replays();
+  const absl::Status status =
+      CatchExceptions("a trace", [&] { return core_->Finish(results, count); });
+  if (status.ok()) ++(replayed ? function_.stats_.replays : function_.stats_.records);
+  Leave(status);
+}
+
+size_t Call::num_results() const { return error_.ok() ? function_.results_.size() : 0; }
+
+Array Call::result(size_t k) const {
+  if (!error_.ok()) return Array(NewErrorNode(error_));
+  if (k < function_.results_.size()) return function_.results_[k];
+  return Array(NewErrorNode(absl::InternalError("trace: it has no such result")));
+}
+
+}  // namespace tracing
+}  // namespace kiln
