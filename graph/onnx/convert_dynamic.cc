@@ -82,6 +82,7 @@ constexpr Converter kDynamicRows[] = {
     {"SequenceLength", 11, Structural},
     {"SplitToSequence", 11, Structural},
     {"Unique", 11, Unique, "unique"},
+    {"ai.onnx.preview.training.Gradient", kOldestOpset, Structural},
 };
 
 }  // namespace

@@ -398,6 +398,7 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     }
     if (node.op_type() == "Loop" && domain.empty()) return AddLoop(scope, node, slots, outputs);
     if (node.op_type() == "Scan" && domain.empty()) return AddScan(scope, node, slots, outputs);
+    if (node.op_type() == "Gradient") return AddGradient(scope, node, slots, outputs);
     KILN_ASSIGN_OR_RETURN(const bool done, AddSequenceOp(scope, node, slots, outputs));
     if (done) return Measure(*scope.graph, guards, outputs);
     std::vector<ValueId> inputs;

@@ -130,6 +130,10 @@ class Importer {
   absl::StatusOr<bool> AddSequenceOp(Scope& scope, const NodeProto& node,
                                      const std::vector<Slot>& inputs, std::vector<Slot>& outputs);
 
+  // ---- gradient.cc
+  absl::Status AddGradient(Scope& scope, const NodeProto& node, const std::vector<Slot>& inputs,
+                           std::vector<Slot>& outputs);
+
   // ---- control_flow.cc
   absl::Status AddIf(Scope& scope, const NodeProto& node, const std::vector<Slot>& inputs,
                      std::vector<Slot>& outputs);

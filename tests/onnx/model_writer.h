@@ -106,6 +106,11 @@ inline std::string IntsAttribute(const std::string& name, const std::vector<int6
   for (const int64_t value : values) out += NumberField(8, value);
   return out + NumberField(20, 7);
 }
+inline std::string TextsAttribute(const std::string& name, const std::vector<std::string>& values) {
+  std::string out = BytesField(1, name);
+  for (const std::string& value : values) out += BytesField(9, value);
+  return out + NumberField(20, 8);
+}
 
 // NodeProto; its name is "n_" + the first output.
 inline std::string OnnxNode(const std::string& op, const std::vector<std::string>& inputs,

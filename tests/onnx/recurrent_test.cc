@@ -35,12 +35,6 @@ using Random = std::mt19937_64;
 int Below(Random& random, int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); }
 bool OneIn(Random& random, int n) { return Below(random, n) == 0; }
 
-std::string TextsAttribute(const std::string& name, const std::vector<std::string>& values) {
-  std::string out = BytesField(1, name);
-  for (const std::string& value : values) out += BytesField(9, value);
-  return out + NumberField(20, 8);
-}
-
 Tensor RandomFloats(Random& random, std::vector<int64_t> shape) {
   Tensor tensor = Tensor::Allocate(DType::kF32, std::move(shape));
   std::uniform_real_distribution<float> values(-1, 1);
