@@ -372,7 +372,8 @@ class Builder {
 
   static absl::Status AddAttributes(const Node& node, program::LibraryThunk& thunk) {
     for (const AttrSpec& spec : node.op->attrs) {
-      if (spec.kind == AttrKind::kType) continue;  // operands have their types
+      // Operands have their types and extents.
+      if (spec.kind == AttrKind::kType || spec.kind == AttrKind::kDims) continue;
       const bool one = spec.kind == AttrKind::kInt;
       if (!one && spec.kind != AttrKind::kInts) {
         return absl::InternalError(absl::StrCat("library operator ", node.op->name,

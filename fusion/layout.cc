@@ -35,8 +35,15 @@ namespace {
 bool IsConvOfBytes(const Node& node) {
   return Is(node, "conv_integer") || Is(node, "qlinear_conv");
 }
+// Of two activations; its result is a weight, which stays as it is.
+bool IsConvBackward(const Node& node) { return Is(node, "conv_backward_weights"); }
 bool IsConv(const Node& node) {
-  return Is(node, "conv") || Is(node, "conv_transpose") || IsConvOfBytes(node);
+  return Is(node, "conv") || Is(node, "conv_transpose") || IsConvOfBytes(node) ||
+         IsConvBackward(node);
+}
+bool IsPool(const Node& node) {
+  return Is(node, "max_pool") || Is(node, "average_pool") || Is(node, "max_pool_backward") ||
+         Is(node, "average_pool_backward");
 }
 // Drops or adds axes of one element.
 bool ChangesRank(const Node& node) { return Is(node, "squeeze") || Is(node, "unsqueeze"); }
@@ -110,7 +117,7 @@ std::optional<Attrs> MovedAttrs(const Node& node, size_t rank) {
     attrs["axes"] = DimsValue(axes);
     return attrs;
   }
-  if (Is(node, "max_pool") || Is(node, "average_pool")) return attrs;
+  if (IsPool(node)) return attrs;
   if (node.op->kind == OpKind::kReduce) {
     std::vector<int64_t> axes = IntsAttr(node, "axes");
     if (axes.empty()) return attrs;
@@ -210,7 +217,7 @@ class Mover {
   // Activations that the node reads: of its rank, and not constant.
   std::vector<ValueId> Activations(const Node& node) const {
     std::vector<ValueId> read;
-    const bool first = IsConv(node) || ChangesRank(node);
+    const bool first = (IsConv(node) && !IsConvBackward(node)) || ChangesRank(node);
     for (const ValueId input : node.inputs) {
       const bool activation = input.valid() && !graph_.value(input).constant &&
                               (Rank(input) == RankOf(node) || ChangesRank(node));
@@ -253,7 +260,8 @@ class Mover {
         const NodeId producer = graph_.value(input).producer;
         const Place from =
             producer.v < 0 ? Place::kFixed : places_[static_cast<size_t>(producer.v)];
-        if (from == Place::kAnchor) near_anchors[set] += cost(input);
+        const bool weight = producer.v >= 0 && IsConvBackward(graph_.node(producer));
+        if (from == Place::kAnchor) (weight ? near_fixed : near_anchors)[set] += cost(input);
         if (from == Place::kFixed) near_fixed[set] += cost(input);
       }
       const ValueId output = node.outputs[0];
@@ -274,7 +282,11 @@ class Mover {
     // What reads channels last already gains if it may write them so.
     for (size_t i = 0; i < count_; ++i) {
       const Node& node = graph_.nodes()[i];
-      if (places_[i] != Place::kAnchor || !IsSeenFirst(node.inputs[0])) continue;
+      const std::vector<ValueId> read = Activations(node);
+      const bool seen = !read.empty() && std::all_of(read.begin(), read.end(), [&](ValueId input) {
+        return IsSeenFirst(input);
+      });
+      if (places_[i] != Place::kAnchor || !seen) continue;
       const std::vector<NodeId>& users = users_[static_cast<size_t>(node.outputs[0].v)];
       moves_[i] = std::any_of(users.begin(), users.end(), [&](NodeId user) {
         const auto u = static_cast<size_t>(user.v);
@@ -346,13 +358,20 @@ class Mover {
     std::vector<ValueId> inputs = node.inputs;
     const ValueId output = node.outputs[0];
     const bool anchor = IsConv(node);
-    const bool pool = Is(node, "max_pool") || Is(node, "average_pool");
-    if (anchor || pool) {
+    if (anchor || IsPool(node)) {
       // Its operands stay as they are written, between transposes.
-      if (!anchor || !IsSeenFirst(inputs[0])) inputs[0] = Permuted(Last(inputs[0]), ToFirst(rank));
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        const bool activation = k == 0 || IsConvBackward(node) || IsPool(node);
+        if (activation && (!anchor || !IsSeenFirst(inputs[k])))
+          inputs[k] = Permuted(Last(inputs[k]), ToFirst(rank));
+      }
       const ValueId result = builder_.Op(node.op->name, std::move(inputs), node.attrs, node.name);
       KILN_RETURN_IF_ERROR(Annotate(builder_.status(), node.name));
-      last_[output] = Permuted(result, ToLast(rank));
+      if (IsConvBackward(node)) {
+        graph_.ReplaceUses(output, result);
+      } else {
+        last_[output] = Permuted(result, ToLast(rank));
+      }
       return builder_.status();
     }
     for (size_t k = 0; k < inputs.size(); ++k) {
@@ -388,7 +407,7 @@ bool JoinMoves(Graph& graph) {
   const std::vector<std::vector<NodeId>> users = graph.Users();
   const auto windows = [&](NodeId id) {
     const Node& node = graph.node(id);
-    return IsConv(node) || Is(node, "max_pool") || Is(node, "average_pool");
+    return IsConv(node) || IsPool(node);
   };
   const size_t count = graph.nodes().size();
   for (size_t i = 0; i < count; ++i) {

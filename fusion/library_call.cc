@@ -25,7 +25,12 @@ bool IsConv(const Node& node) {
   return Is(node, "conv") || Is(node, "conv_transpose") || IsConvOfBytes(node);
 }
 bool IsMatmul(const Node& node) { return Is(node, "matmul") || Is(node, "matmul_integer"); }
-bool IsPool(const Node& node) { return Is(node, "max_pool") || Is(node, "average_pool"); }
+bool IsPool(const Node& node) {
+  return Is(node, "max_pool") || Is(node, "average_pool") || Is(node, "max_pool_backward") ||
+         Is(node, "average_pool_backward");
+}
+// Of two activations; its result is a weight.
+bool IsConvBackward(const Node& node) { return Is(node, "conv_backward_weights"); }
 // Transposed convolutions take none: see onednn_conv.cc.
 bool TakesPostOps(const Node& node) { return Is(node, "conv") || Is(node, "matmul"); }
 
@@ -43,7 +48,8 @@ bool IsChannelsLast(const StridedView& view) {
 
 // What operators read, and write, as fast as dense memory.
 bool TakesInput(const Node& node, size_t input, const StridedView& view) {
-  if (IsConv(node) || IsPool(node)) return input == 0 && IsChannelsLast(view);
+  if (IsConv(node)) return input == 0 && IsChannelsLast(view);
+  if (IsPool(node) || IsConvBackward(node)) return IsChannelsLast(view);
   const size_t rank = view.shape.size();
   return IsMatmul(node) && rank >= 2 &&
          (view.strides[rank - 1].IsConst(1) || view.strides[rank - 2].IsConst(1));

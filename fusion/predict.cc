@@ -23,7 +23,14 @@ double Flops(const Graph& graph, const Node& node) {
   const double results = elements(node.outputs[0]);
   if (op == "matmul" || op == "matmul_integer") {
     const Shape& a = graph.value(node.inputs[0]).shape;
-    return 2 * results * static_cast<double>(EstimatedElements({a.back()}));
+    const bool transposed = op == "matmul" && a.size() > 1 && IntAttr(node, "trans_a") != 0;
+    const Dim& terms = transposed ? a[a.size() - 2] : a.back();
+    return 2 * results * static_cast<double>(EstimatedElements({terms}));
+  }
+  if (op == "conv_backward_weights") {  // each element of the cotangent meets one filter
+    const Dim& filters = graph.value(node.outputs[0]).shape[0];
+    return 2 * elements(node.inputs[1]) * results /
+           std::max(1.0, static_cast<double>(EstimatedElements({filters})));
   }
   const bool quantised = op == "qlinear_conv";
   if (op != "conv" && op != "conv_integer" && op != "conv_transpose" && !quantised) return 0;

@@ -137,6 +137,10 @@ std::optional<double> FlopsOf(const PlanText::Launch& launch, const SymbolValues
     if (!terms) return std::nullopt;
     return 2 * Elements(y) * static_cast<double>(*terms);
   }
+  if (launch.op == "conv_backward_weights") {
+    if (y.empty() || y[0] == 0) return std::nullopt;
+    return 2 * Elements(y) / static_cast<double>(y[0]) * Elements(w);
+  }
   if ((launch.op != "conv" && launch.op != "conv_transpose") || w.empty() || w[0] == 0)
     return std::nullopt;
   const double window = Elements(w) / static_cast<double>(w[0]);

@@ -50,7 +50,8 @@ using DnnConvolution = struct DnnConvolutionOf*;
 using DnnPooling = struct DnnPoolingOf*;
 using DnnActivation = struct DnnActivationOf*;
 
-// cudnnConvolutionFwdAlgoPerf_t and cudnnConvolutionBwdDataAlgoPerf_t.
+// cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionBwdDataAlgoPerf_t and
+// cudnnConvolutionBwdFilterAlgoPerf_t.
 struct DnnPerf {
   DnnAlgo algo;
   DnnStatus status;
@@ -102,6 +103,11 @@ struct DnnPerf {
                                                              DnnConvolution convolution,           \
                                                              DnnTensor dx, int asked, int* count,  \
                                                              DnnPerf* found))                      \
+  F(DnnStatus, cudnnGetConvolutionBackwardFilterAlgorithm_v7, (DnnHandle handle, DnnTensor x,      \
+                                                               DnnTensor dy,                       \
+                                                               DnnConvolution convolution,         \
+                                                               DnnFilter dw, int asked,            \
+                                                               int* count, DnnPerf* found))        \
   F(DnnStatus, cudnnConvolutionForward, (DnnHandle handle, const void* alpha, DnnTensor x_desc,    \
                                          const void* x, DnnFilter w_desc, const void* w,           \
                                          DnnConvolution convolution, DnnAlgo algo,                 \
@@ -118,6 +124,12 @@ struct DnnPerf {
                                               DnnAlgo algo, void* workspace,                       \
                                               size_t workspace_bytes, const void* beta,            \
                                               DnnTensor dx_desc, void* dx))                        \
+  F(DnnStatus, cudnnConvolutionBackwardFilter, (DnnHandle handle, const void* alpha,               \
+                                                DnnTensor x_desc, const void* x,                   \
+                                                DnnTensor dy_desc, const void* dy,                 \
+                                                DnnConvolution convolution, DnnAlgo algo,          \
+                                                void* workspace, size_t workspace_bytes,           \
+                                                const void* beta, DnnFilter dw_desc, void* dw))    \
   F(DnnStatus, cudnnAddTensor, (DnnHandle handle, const void* alpha, DnnTensor a_desc,             \
                                 const void* a, const void* beta, DnnTensor y_desc, void* y))       \
   F(DnnStatus, cudnnActivationForward, (DnnHandle handle, DnnActivation activation,                \

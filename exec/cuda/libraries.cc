@@ -50,7 +50,8 @@ LibraryPaths LibraryPaths::FromEnvironment(bool emulated) {
 
 std::vector<DeviceLibraryInfo> Libraries::Infos() {
   return {InfoOf(kProductLibrary, {"matmul"}, kLtName, OpenedLt()),
-          InfoOf(kConvolutionLibrary, {"conv", "conv_transpose", "max_pool", "average_pool"},
+          InfoOf(kConvolutionLibrary,
+                 {"conv", "conv_transpose", "conv_backward_weights", "max_pool", "average_pool"},
                  kDnnName, OpenedDnn())};
 }
 
@@ -93,6 +94,10 @@ absl::StatusOr<std::unique_ptr<library::Primitive>> Libraries::MakeCall(
     name = kDnnName;
     KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Windows> windows, OpenedWindows());
     KILN_ASSIGN_OR_RETURN(made, windows->Convolution(request, op == "conv_transpose"));
+  } else if (op == "conv_backward_weights") {
+    name = kDnnName;
+    KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Windows> windows, OpenedWindows());
+    KILN_ASSIGN_OR_RETURN(made, windows->BackwardFilter(request));
   } else if (op == "max_pool" || op == "average_pool") {
     name = kDnnName;
     KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Windows> windows, OpenedWindows());

@@ -139,6 +139,15 @@ absl::StatusOr<ConvolutionForm> ConvolutionFormOf(const Request& request, bool t
   return made;
 }
 
+absl::StatusOr<WindowForm> BackwardFormOf(const Request& request) {
+  Request convolution;
+  convolution.attributes = request.attributes;
+  convolution.inputs = {request.inputs[0], request.outputs[0]};
+  convolution.outputs = {request.inputs[1]};
+  KILN_ASSIGN_OR_RETURN(ConvolutionForm form, ConvolutionFormOf(convolution, false));
+  return std::move(form.window);
+}
+
 absl::StatusOr<WindowForm> PoolFormOf(const Request& request, bool average) {
   KILN_ASSIGN_OR_RETURN(const library::PoolForm form, library::NormalizePool(request, average));
   KILN_RETURN_IF_ERROR(TakesType(request.inputs[0].type));

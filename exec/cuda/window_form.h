@@ -37,6 +37,9 @@ struct ConvolutionForm {
 
 // kUnimplemented: types, layouts, pads or post-ops that are not the library's; which.
 absl::StatusOr<ConvolutionForm> ConvolutionFormOf(const library::Request& request, bool transposed);
+// Of conv_backward_weights: the convolution of x by the weight w that it is about, to the cotangent
+// y.
+absl::StatusOr<WindowForm> BackwardFormOf(const library::Request& request);
 absl::StatusOr<WindowForm> PoolFormOf(const library::Request& request, bool average);
 
 }  // namespace kiln::cuda

@@ -42,6 +42,9 @@ class Windows : public std::enable_shared_from_this<Windows> {
   // kUnimplemented: the library has no way to compute it.
   absl::StatusOr<std::unique_ptr<library::Primitive>> Convolution(const library::Request& request,
                                                                   bool transposed);
+  // The gradient of a convolution by its weight.
+  absl::StatusOr<std::unique_ptr<library::Primitive>> BackwardFilter(
+      const library::Request& request);
   absl::StatusOr<std::unique_ptr<library::Primitive>> Pool(const library::Request& request,
                                                            bool average);
 

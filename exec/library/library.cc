@@ -16,8 +16,10 @@
 #include "exec/library/lookup.h"
 #include "exec/library/onednn.h"
 #include "exec/library/order_ops.h"
+#include "exec/library/pool_backward.h"
 #include "exec/library/pool_ops.h"
 #include "exec/library/post_ops.h"
+#include "exec/library/scatter.h"
 #include "exec/library/skinny_gemm.h"
 
 namespace kiln::library {
@@ -29,6 +31,13 @@ constexpr Operator kOperators[] = {
      1,
      1,
      {{{"rows of channels", MakeAveragePoolRows}, {"planes", MakeAveragePoolPlanes}}},
+     true},
+    {"average_pool_backward",
+     1,
+     1,
+     1,
+     {{{"rows of channels", MakeAveragePoolBackwardRows},
+       {"planes", MakeAveragePoolBackwardPlanes}}},
      true},
     {"conv",
      2,
@@ -42,6 +51,13 @@ constexpr Operator kOperators[] = {
        {"oneDNN, layouts of its own", MakeConvReordered, true},
        {"loop", MakeConvLoop}}},
      true},
+    {"conv_backward_weights",
+     2,
+     2,
+     1,
+     {{{"oneDNN, layouts kept", MakeConvBackwardWeightsKept},
+       {"oneDNN, layouts of its own", MakeConvBackwardWeightsReordered},
+       {"loop", MakeConvBackwardWeightsLoop}}}},
     {"conv_integer",
      2,
      4,
@@ -81,6 +97,12 @@ constexpr Operator kOperators[] = {
      1,
      {{{"rows of channels", MakeMaxPoolRows}, {"planes", MakeMaxPoolPlanes}}},
      true},
+    {"max_pool_backward",
+     2,
+     2,
+     1,
+     {{{"rows of channels", MakeMaxPoolBackwardRows}, {"planes", MakeMaxPoolBackwardPlanes}}},
+     false},
     {"qlinear_conv",
      8,
      9,
@@ -91,6 +113,7 @@ constexpr Operator kOperators[] = {
      true},
     {"scatter_elements", 3, 3, 1, {{{"loop", MakeScatterElements}}}},
     {"scatter_nd", 3, 3, 1, {{{"loop", MakeScatterNd}}}},
+    {"scatter_sum", 2, 2, 1, {{{"loop", MakeScatterSum}}}},
     {"top_k", 1, 1, 2, {{{"loop", MakeTopK}}}},
 };
 

@@ -31,6 +31,14 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeReordered(
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeLoop(
     const Request& request, const std::shared_ptr<Session>& session);
 
+// x, cotangent -> gradient of the weight.
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsKept(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsReordered(
+    const Request& request, const std::shared_ptr<Session>& session);
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsLoop(
+    const Request& request, const std::shared_ptr<Session>& session);
+
 }  // namespace kiln::library
 
 #endif  // KILN_EXEC_LIBRARY_ONEDNN_H_

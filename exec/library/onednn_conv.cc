@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "exec/library/conv_backward_loop.h"
 #include "exec/library/onednn.h"
 #include "exec/library/onednn_primitive.h"
 #include "exec/library/post_ops.h"
@@ -214,6 +215,53 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeLoop(const Request& request, bool
   return MakeReferenceConv(prepared.request, prepared.form, transposed);
 }
 
+// The convolution whose weight a request of conv_backward_weights is about: of x and the weight, to
+// the cotangent.
+absl::StatusOr<Prepared> PrepareBackward(const Request& request) {
+  Request conv;
+  conv.attributes = request.attributes;
+  conv.inputs = {request.inputs[0], request.outputs[0]};
+  conv.outputs = {request.inputs[1]};
+  return Prepare(conv, /*transposed=*/false);
+}
+
+// `keep`: as of MakeOneDnn. What changes from run to run has no packed form.
+absl::StatusOr<std::unique_ptr<Primitive>> MakeBackwardWeights(
+    const Request& request, bool keep, const std::shared_ptr<Session>& any_session) {
+  const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared, PrepareBackward(request));
+  const Request& conv = prepared.request;
+  KILN_RETURN_IF_ERROR(TakesOperands(request));
+  if (keep && !(IsChannelsLast(conv.inputs[0]) && IsChannelsLast(conv.outputs[0])))
+    return absl::UnimplementedError("not channels last");
+  return session->Call([&]() -> absl::StatusOr<std::unique_ptr<Primitive>> {
+    KILN_ASSIGN_OR_RETURN(const ConvDescs d,
+                          DescribeConv(conv, prepared.form, /*transposed=*/false));
+    const Desc x = keep ? d.x : AnyLayout(d.x), y = keep ? d.y : AnyLayout(d.y);
+    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+    const auto pd = Undivided([&] {
+      const dnnl::convolution_forward::primitive_desc hint(
+          session->engine(), dnnl::prop_kind::forward_training, kDirect, x, AnyLayout(d.w), y,
+          d.strides, d.dilations, d.pads_begin, d.pads_end, StrictAttributes());
+      return dnnl::convolution_backward_weights::primitive_desc(
+          session->engine(), kDirect, x, AnyLayout(d.w), y, d.strides, d.dilations, d.pads_begin,
+          d.pads_end, hint, StrictAttributes());
+    });
+    const char* name = pd.impl_info_str();
+    if (keep && !IsGenerated(name))
+      return absl::UnimplementedError(absl::StrCat(name, " is a plain loop"));
+    auto primitive = std::make_unique<OneDnnPrimitive>(session);
+    primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, d.x, pd.src_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_DIFF_DST, Slot::From::kInput, 1, d.y, pd.diff_dst_desc(), nullptr);
+    primitive->AddSlot(DNNL_ARG_DIFF_WEIGHTS, Slot::From::kOutput, 0, d.w, pd.diff_weights_desc(),
+                       nullptr);
+    primitive->SetPrimitive(Undivided([&] { return dnnl::convolution_backward_weights(pd); }),
+                            pd.scratchpad_desc());
+    primitive->Describe(name);
+    return primitive;
+  });
+}
+
 }  // namespace
 
 // Logistic functions, and what follows them, run over rows afterwards: oneDNN takes three times as
@@ -265,6 +313,22 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeReordered(
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvTransposeLoop(const Request& request,
                                                                  const std::shared_ptr<Session>&) {
   return MakeLoop(request, /*transposed=*/true);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsKept(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  return MakeBackwardWeights(request, /*keep=*/true, session);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsReordered(
+    const Request& request, const std::shared_ptr<Session>& session) {
+  return MakeBackwardWeights(request, /*keep=*/false, session);
+}
+
+absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsLoop(
+    const Request& request, const std::shared_ptr<Session>&) {
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared, PrepareBackward(request));
+  return MakeConvBackwardLoop(prepared.request, prepared.form);
 }
 
 }  // namespace kiln::library

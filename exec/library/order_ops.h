@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators in which elements depend on others in order, as plain loops: top_k, running sums, and
-// scatters, whose updates follow each other. Of a NaN and a number top_k takes the NaN for larger.
+// Operators in which elements depend on others in order, as plain loops: top_k and running sums.
+// Of a NaN and a number top_k takes the NaN for larger.
 #ifndef KILN_EXEC_LIBRARY_ORDER_OPS_H_
 #define KILN_EXEC_LIBRARY_ORDER_OPS_H_
 
@@ -17,12 +17,6 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeTopK(const Request& request,
 // x -> y. axis, product, exclusive, reverse.
 absl::StatusOr<std::unique_ptr<Primitive>> MakeCumulative(const Request& request,
                                                           const std::shared_ptr<Session>& session);
-// data, indices, updates -> y. reduction; axis. Running fails for an index outside its axis.
-absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterElements(
-    const Request& request, const std::shared_ptr<Session>& session);
-absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterNd(const Request& request,
-                                                         const std::shared_ptr<Session>& session);
-
 }  // namespace kiln::library
 
 #endif  // KILN_EXEC_LIBRARY_ORDER_OPS_H_

@@ -2,7 +2,6 @@
 #include "exec/library/pool_ops.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -10,53 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "exec/library/loops.h"
+#include "exec/library/pool_geometry.h"
 #include "exec/library/pool_rows.h"
 #include "exec/library/shapes.h"
 
 namespace kiln::library {
 namespace {
-
-// Which taps of a window lie inside the input, for one output coordinate of one axis.
-struct Taps {
-  int64_t first = 0, last = 0;  // [first, last) of the window
-  int64_t start = 0;            // input coordinate of tap 0
-  int64_t counted = 0;          // taps inside input and padding
-};
-
-std::vector<Taps> TapsOfAxis(const WindowAxis& axis) {
-  std::vector<Taps> taps(static_cast<size_t>(axis.out));
-  const auto ceil_div = [](int64_t a, int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; };
-  for (int64_t o = 0; o < axis.out; ++o) {
-    Taps& t = taps[static_cast<size_t>(o)];
-    t.start = o * axis.stride - axis.pad_begin;
-    t.first = std::min(axis.kernel, ceil_div(-t.start, axis.dilation));
-    t.last = std::clamp(ceil_div(axis.in - t.start, axis.dilation), t.first, axis.kernel);
-    t.counted = std::clamp<int64_t>(ceil_div(axis.in + axis.pad_end - t.start, axis.dilation), 0,
-                                    axis.kernel);
-  }
-  return taps;
-}
-
-// Always three spatial axes; missing ones have extent 1.
-struct Geometry {
-  std::array<std::vector<Taps>, 3> taps;
-  std::array<int64_t, 3> step{};        // elements of x from tap to tap
-  std::array<int64_t, 3> in_stride{};   // elements of x
-  std::array<int64_t, 3> out_stride{};  // elements of y
-};
-
-void SetGeometry(const Request& request, const PoolForm& form, Geometry& geometry) {
-  const ThreeAxes axes = Widen(form.axes);
-  const size_t missing = axes.size() - form.axes.size();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (i >= missing) {
-      geometry.in_stride[i] = request.inputs[0].strides[2 + i - missing];
-      geometry.out_stride[i] = request.outputs[0].strides[2 + i - missing];
-    }
-    geometry.step[i] = geometry.in_stride[i] * axes[i].dilation;
-    geometry.taps[i] = TapsOfAxis(axes[i]);
-  }
-}
 
 template <typename E>
 struct MaxRule {
@@ -81,7 +39,7 @@ struct AverageRule {
 };
 
 template <typename E, typename Rule>
-void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x,
+void Plane(const PoolGeometry& g, bool include_pad, const typename E::Storage* x,
            typename E::Storage* y) {
   for (size_t d = 0; d < g.taps[0].size(); ++d) {
     const Taps& td = g.taps[0][d];
@@ -99,8 +57,7 @@ void Plane(const Geometry& g, bool include_pad, const typename E::Storage* x,
               acc = Rule::Add(acc, E::Load(x[row + k * g.step[2]]));
           }
         }
-        const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
-        const int64_t count = include_pad ? td.counted * th.counted * tw.counted : inside;
+        const int64_t count = CountOf(td, th, tw, include_pad);
         y[static_cast<int64_t>(d) * g.out_stride[0] + static_cast<int64_t>(h) * g.out_stride[1] +
           static_cast<int64_t>(w) * g.out_stride[2]] = E::Store(Rule::Finish(acc, count));
       }
@@ -121,7 +78,7 @@ class Pool final : public Primitive {
     x_channel_ = x.strides[1];
     y_batch_ = y.strides[0];
     y_channel_ = y.strides[1];
-    SetGeometry(request, form, geometry_);
+    geometry_ = GeometryOf(form, x, y);
   }
 
   absl::Status Run(const Arguments& arguments) const override {
@@ -148,7 +105,7 @@ class Pool final : public Primitive {
   bool average_, include_pad_;
   DType type_;
   int64_t batch_, channels_, x_batch_, x_channel_, y_batch_, y_channel_;
-  Geometry geometry_;
+  PoolGeometry geometry_;
 };
 
 // f32 with channels innermost in input and output: all channels of a tap at once, taps in the order
@@ -163,7 +120,7 @@ class ChannelsLastPool final : public Primitive {
     const Operand &x = request.inputs[0], &y = request.outputs[0];
     x_batch_ = x.strides[0];
     y_batch_ = y.strides[0];
-    SetGeometry(request, form, geometry_);
+    geometry_ = GeometryOf(form, x, y);
   }
 
   absl::Status Run(const Arguments& arguments) const override {
@@ -192,7 +149,7 @@ class ChannelsLastPool final : public Primitive {
   }
 
   void Pixel(const float* x, float* y, const Taps& td, const Taps& th, const Taps& tw) const {
-    const Geometry& g = geometry_;
+    const PoolGeometry& g = geometry_;
     const auto apply = average_ ? rows_.add : rows_.max;
     const float init = average_ ? AverageRule<Plain<float>>::Init() : MaxRule<Plain<float>>::Init();
     std::fill(y, y + channels_, init);
@@ -204,8 +161,7 @@ class ChannelsLastPool final : public Primitive {
       }
     }
     if (!average_) return;
-    const int64_t inside = (td.last - td.first) * (th.last - th.first) * (tw.last - tw.first);
-    const int64_t count = include_pad_ ? td.counted * th.counted * tw.counted : inside;
+    const int64_t count = CountOf(td, th, tw, include_pad_);
     for (int64_t c = 0; c < channels_; ++c) y[c] = AverageRule<Plain<float>>::Finish(y[c], count);
   }
 
@@ -213,7 +169,7 @@ class ChannelsLastPool final : public Primitive {
   const int64_t batch_, channels_;
   int64_t x_batch_, y_batch_;
   const PoolRows& rows_ = GetPoolRows();
-  Geometry geometry_;
+  PoolGeometry geometry_;
 };
 
 absl::StatusOr<PoolForm> CheckedForm(const Request& request, bool average) {

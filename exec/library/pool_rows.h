@@ -13,6 +13,8 @@ struct PoolRows {
   void (*max)(float* y, const float* x, int64_t n);
   // y[i] += x[i]
   void (*add)(float* y, const float* x, int64_t n);
+  // Where x[i] is larger than best[i], or a NaN and best[i] is none: best[i] = x[i], at[i] = tap.
+  void (*track)(float* best, int32_t* at, const float* x, int32_t tap, int64_t n);
 };
 
 // The loops for this processor; all give the same bits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of conv and conv_transpose: each is the other one, and the product of input and
-// cotangent.
+// Gradients of conv and conv_transpose: each is the other one, and conv_backward_weights, which is
+// linear in both of its operands, too.
 #include <numeric>
 #include <utility>
 
@@ -37,22 +37,28 @@ absl::StatusOr<Ids> Conv(GraphBuilder& b, const Node& node, std::span<const Valu
   Nodes m(b);
   KILN_ASSIGN_OR_RETURN(const Convolution c, ConvolutionOf(m, node));
   const ValueId x = node.inputs[0], w = node.inputs[1];
-  return m.Give({OfConvolved(m, c, g[0], w, m.ShapeOf(x)), OfWeight(m, c, g[0], x, m.ShapeOf(w)),
-                 OfBias(m, node, g[0])});
+  return m.Give(
+      {OfConvolved(m, c, g[0], w, m.ShapeOf(x)), OfWeight(m, c, g[0], x), OfBias(m, node, g[0])});
 }
 
 absl::StatusOr<Ids> ConvTranspose(GraphBuilder& b, const Node& node, std::span<const ValueId> g) {
   Nodes m(b);
   KILN_ASSIGN_OR_RETURN(const Convolution c, ConvolutionOf(m, node));
   const ValueId x = node.inputs[0], w = node.inputs[1];
-  Ints pads = c.window.before;
-  pads.insert(pads.end(), c.window.after.begin(), c.window.after.end());
-  const ValueId of_x = m.Op("conv", {g[0], w},
-                            {{"strides", c.window.stride},
-                             {"dilations", c.window.dilation},
-                             {"pads", std::move(pads)},
-                             {"group", c.group}});
-  return m.Give({of_x, OfWeight(m, c, x, g[0], m.ShapeOf(w)), OfBias(m, node, g[0])});
+  const ValueId of_x = m.Op("conv", {g[0], w}, AttrsOf(c));
+  return m.Give({of_x, OfWeight(m, c, x, g[0]), OfBias(m, node, g[0])});
+}
+
+// dw = sum of x times g: x takes what a convolution's input takes of g with the cotangent as the
+// weight, g what that convolution gives.
+absl::StatusOr<Ids> ConvBackwardWeights(GraphBuilder& b, const Node& node,
+                                        std::span<const ValueId> v) {
+  Nodes m(b);
+  Convolution c;
+  KILN_ASSIGN_OR_RETURN(c.window, ops::WindowOf(node, IntsAttr(node, "kernel")));
+  c.group = IntAttr(node, "group");
+  const ValueId x = node.inputs[0], g = node.inputs[1];
+  return m.Give({OfConvolved(m, c, g, v[0], m.ShapeOf(x)), m.Op("conv", {x, v[0]}, AttrsOf(c))});
 }
 
 }  // namespace kiln::gradient

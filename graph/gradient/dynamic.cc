@@ -66,9 +66,8 @@ absl::StatusOr<Ids> Unique(GraphBuilder& b, const Node& node, std::span<const Va
   const ValueId slices = m.Transpose(g[0], perm);
   Shape shape = m.ShapeOf(along.x), moved;
   for (const int64_t i : perm) moved.push_back(shape[static_cast<size_t>(i)]);
-  const ValueId sums = m.Op(
-      "scatter_nd", {m.Filled(m.TypeOf(g[0]), moved, 0), m.Unsqueeze(node.outputs[1], {1}), slices},
-      {{"reduction", int64_t{1}}});
+  const ValueId sums = m.Op("scatter_sum", {m.Unsqueeze(node.outputs[1], {1}), slices},
+                            {{"shape", DimsValue(moved)}});
   return m.Give({m.Reshape(m.Transpose(sums, back), m.ShapeOf(node.inputs[0]))});
 }
 

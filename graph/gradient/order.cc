@@ -168,4 +168,17 @@ absl::StatusOr<Ids> ScatterNd(GraphBuilder& b, const Node& node, std::span<const
   return OfScatter(b, node, g[0]);
 }
 
+// As scatter_nd to zeros.
+absl::StatusOr<Ids> ScatterSum(GraphBuilder& b, const Node& node, std::span<const ValueId> g) {
+  Nodes m(b);
+  const ValueId updates = node.inputs[1];
+  const size_t first = b.graph().nodes().size();
+  const ValueId zeros = m.Filled(m.TypeOf(updates), m.ShapeOf(node.outputs[0]), 0);
+  const ValueId sums =
+      m.Op("scatter_nd", {zeros, node.inputs[0], updates}, {{"reduction", int64_t{1}}});
+  KILN_RETURN_IF_ERROR(b.status());
+  KILN_ASSIGN_OR_RETURN(const Ids part, Backward(b, first, {sums}, {g[0]}, {updates}));
+  return Ids{{}, part[0]};
+}
+
 }  // namespace kiln::gradient

@@ -20,13 +20,20 @@ Rule Nothing;                                           // stop_gradient
 Rule Extremum, Clip, Pow, Relu, LeakyRelu, Prelu, Elu;  // choice.cc
 Rule Softmax, LogSoftmax, L2;                           // normalize.cc
 Rule Matmul;                                            // matmul.cc
-Rule Conv, ConvTranspose;                               // conv.cc
+Rule Conv, ConvTranspose, ConvBackwardWeights;          // conv.cc
 Rule MaxPool, AveragePool;                              // pool.cc
+Rule MaxPoolBackward, AveragePoolBackward;              // pool.cc
 Rule TopK, Cumulative, ScatterElements, ScatterNd;      // order.cc
+Rule ScatterSum;                                        // order.cc
 Rule Split;                                             // movement.cc
 Rule Compress, Unique, Unchanged;                       // dynamic.cc
 Rule Custom;                                            // gradients.cc
 Rule If, Loop;                                          // control.cc
+
+// What the gradients of pools mean in nodes of kernels: the `by_kernels` of their records.
+absl::StatusOr<std::vector<ValueId>> MaxPoolBackwardByKernels(GraphBuilder& b, const Node& node);
+absl::StatusOr<std::vector<ValueId>> AveragePoolBackwardByKernels(GraphBuilder& b,
+                                                                  const Node& node);
 
 // Reasons why a record has none.
 inline constexpr const char* kGivesTruths = "gives truths";

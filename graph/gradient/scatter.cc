@@ -71,9 +71,7 @@ absl::StatusOr<ValueId> ScatterPiece(Nodes& m, const IndexPiece& piece, const Id
           ? columns[0]
           : m.Op("concat", std::move(columns), {{"axis", static_cast<int64_t>(places.size())}});
   const ValueId updates = m.Transpose(m.Wide(g), perm);
-  const ValueId sums =
-      m.Op("scatter_nd", {m.Filled(m.TypeOf(updates), arranged, 0), indices, updates},
-           {{"reduction", int64_t{1}}});
+  const ValueId sums = m.Op("scatter_sum", {indices, updates}, {{"shape", DimsValue(arranged)}});
   Ints back(order.size());
   for (size_t i = 0; i < order.size(); ++i) back[At(order[i])] = static_cast<int64_t>(i);
   return m.Transpose(sums, back);

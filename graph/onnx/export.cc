@@ -2,14 +2,17 @@
 #include "graph/onnx/export.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "graph/onnx/exporter.h"
 #include "graph/onnx/limits.h"
 #include "graph/op.h"
 #include "graph/rebuild.h"
+#include "kiln/graph.h"
 
 namespace kiln {
 namespace onnx {
@@ -206,10 +209,40 @@ void FillPort(const Value& value, const std::string& name, ValueInfoProto* proto
   }
 }
 
+namespace {
+
+// ONNX has no such operator, and there are nodes that say the same.
+bool IsBackward(const Node& node) {
+  return node.op->kind == OpKind::kLibrary && node.op->by_kernels != nullptr &&
+         OnnxNames(*node.op).empty();
+}
+
+// The graph with such nodes written in others; nothing if it has none.
+absl::StatusOr<std::optional<Graph>> WithoutBackwardNodes(const Graph& graph) {
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), IsBackward)) return std::nullopt;
+  Graph plain = graph;
+  GraphBuilder builder(&plain);
+  for (const Node& node : graph.nodes()) {
+    if (!IsBackward(node)) continue;
+    const absl::StatusOr<std::vector<ValueId>> said = node.op->by_kernels(builder, node);
+    KILN_RETURN_IF_ERROR(
+        Annotate(said.status(), absl::StrCat("node \"", node.name, "\" (", node.op->name, ")")));
+    const std::vector<ValueId>& made = *said;
+    for (size_t k = 0; k < made.size(); ++k) plain.ReplaceUses(node.outputs[k], made[k]);
+  }
+  KILN_RETURN_IF_ERROR(builder.status());
+  KILN_RETURN_IF_ERROR(plain.Sort());
+  plain.RemoveDead();
+  return plain;
+}
+
+}  // namespace
 }  // namespace onnx
 
 absl::StatusOr<std::string> ExportOnnx(const Graph& graph,
                                        const std::vector<OnnxFunction>& functions) {
+  KILN_ASSIGN_OR_RETURN(const std::optional<Graph> plain, onnx::WithoutBackwardNodes(graph));
+  if (plain) return onnx::ModelWriter(*plain, {}).Write();  // of other nodes than the functions
   return onnx::ModelWriter(graph, functions).Write();
 }
 

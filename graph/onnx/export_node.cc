@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -11,6 +13,7 @@
 #include "graph/custom_op.h"
 #include "graph/onnx/exporter.h"
 #include "graph/op.h"
+#include "graph/ops/window.h"
 #include "graph/tensors.h"
 
 namespace kiln::onnx {
@@ -192,6 +195,41 @@ absl::Status ScatterElements(Writer& w) {
 absl::Status ScatterNd(Writer& w) {
   return w.Last("ScatterND", {w.in(0), w.Cast(w.in(1), DType::kI64), w.in(2)},
                 {{"reduction", std::string(kReductions[w.Int("reduction")])}});
+}
+
+absl::Status ScatterSum(Writer& w) {
+  KILN_ASSIGN_OR_RETURN(const std::string shape, w.scope.Extents(w.output().shape));
+  const Tensor zero = FilledTensor(w.output().type, {1}, 0);
+  return w.Last(
+      "ScatterND",
+      {w.Add("ConstantOfShape", {shape}, {{"value", zero}}), w.Cast(w.in(0), DType::kI64), w.in(1)},
+      {{"reduction", std::string("add")}});
+}
+
+// ---- windows
+
+// ONNX's extents are numbers: those that are none are padding behind the least.
+absl::Status ConvTranspose(Writer& w) {
+  if (!HasAttr(w.node, "extents")) return WriteForm(w, *FormOf(w));
+  const Shape &x = w.input(0).shape, &y = w.output().shape, &weight = w.input(1).shape;
+  const std::optional<std::vector<int64_t>> kernel =
+      kiln::Constant(Shape(weight.begin() + 2, weight.end()));
+  KILN_ASSIGN_OR_RETURN(const ops::Window window, ops::WindowOf(w.node, *kernel));
+  Shape pads(2 * y.size(), 0);
+  for (size_t i = 0; i < window.rank(); ++i) {
+    const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
+    pads[y.size() + i + 2] = y[i + 2] - ((x[i + 2] - 1) * window.stride[i] +
+                                         (span - window.before[i] - window.after[i]));
+  }
+  std::vector<int64_t> own = window.before;
+  own.insert(own.end(), window.after.begin(), window.after.end());
+  const std::string least = w.Add("ConvTranspose", w.ins(),
+                                  {{"strides", window.stride},
+                                   {"dilations", window.dilation},
+                                   {"pads", own},
+                                   {"group", w.Int("group")}});
+  KILN_ASSIGN_OR_RETURN(const std::string more, w.scope.Extents(pads));
+  return w.Last("Pad", {least, more});
 }
 
 // ---- shapes
@@ -475,6 +513,7 @@ constexpr Special kSpecials[] = {
     {"clip", Clip},
     {"composed", Custom},
     {"constant_of_shape", ConstantOfShape},
+    {"conv_transpose", ConvTranspose},
     {"cumulative", Cumulative},
     {"custom", Custom},
     {"dropout", Dropout},
@@ -500,6 +539,7 @@ constexpr Special kSpecials[] = {
     {"rsqrt", Rsqrt},
     {"scatter_elements", ScatterElements},
     {"scatter_nd", ScatterNd},
+    {"scatter_sum", ScatterSum},
     {"shift_left", Shift},
     {"shift_right", Shift},
     {"split", Split},

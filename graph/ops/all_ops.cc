@@ -12,11 +12,12 @@ namespace {
 std::vector<const OpDef*> Sorted() {
   std::vector<const OpDef*> all;
   for (const std::span<const OpDef> family :
-       {ops::ActivationOps(), ops::ArithmeticOps(), ops::ControlOps(),  ops::ConvOps(),
-        ops::CustomOps(),     ops::DynamicOps(),    ops::FunctionOps(), ops::HostOps(),
-        ops::IndexingOps(),   ops::LogicOps(),      ops::LookupOps(),   ops::MatmulOps(),
-        ops::MovementOps(),   ops::NormalizeOps(),  ops::OrderOps(),    ops::PoolOps(),
-        ops::RandomOps(),     ops::ReduceOps(),     ops::SliceOps(),    ops::ViewOps()}) {
+       {ops::ActivationOps(), ops::ArithmeticOps(), ops::ConvBackwardOps(), ops::ControlOps(),
+        ops::ConvOps(),       ops::CustomOps(),     ops::DynamicOps(),      ops::FunctionOps(),
+        ops::HostOps(),       ops::IndexingOps(),   ops::LogicOps(),        ops::LookupOps(),
+        ops::MatmulOps(),     ops::MovementOps(),   ops::NormalizeOps(),    ops::OrderOps(),
+        ops::PoolOps(),       ops::RandomOps(),     ops::ReduceOps(),       ops::SliceOps(),
+        ops::ViewOps()}) {
     for (const OpDef& op : family) all.push_back(&op);
   }
   std::sort(all.begin(), all.end(), [](const OpDef* a, const OpDef* b) {

@@ -141,15 +141,19 @@ absl::Status Fits(const Windows& windows) {
 }
 
 absl::StatusOr<Windows> WindowsOf(const GraphBuilder& b, const Node& node, ValueId x,
-                                  std::vector<int64_t> kernel, int64_t channels) {
+                                  std::vector<int64_t> kernel, int64_t channels, ValueId y) {
   Windows windows;
   KILN_ASSIGN_OR_RETURN(windows.window, WindowOf(node, std::move(kernel)));
   KILN_ASSIGN_OR_RETURN(windows.in, Numbers(b.shape(x), 2, "spatial extents of"));
-  KILN_ASSIGN_OR_RETURN(windows.out,
-                        Numbers(b.value(node.outputs[0]).shape, 2, "spatial extents of"));
+  KILN_ASSIGN_OR_RETURN(windows.out, Numbers(b.value(y).shape, 2, "spatial extents of"));
   windows.channels = channels;
   KILN_RETURN_IF_ERROR(Fits(windows));
   return windows;
+}
+
+absl::StatusOr<Windows> WindowsOf(const GraphBuilder& b, const Node& node, ValueId x,
+                                  std::vector<int64_t> kernel, int64_t channels) {
+  return WindowsOf(b, node, x, std::move(kernel), channels, node.outputs[0]);
 }
 
 // Where the offsets of a window lie behind its beginning, in a padded image of channels; and where
@@ -321,6 +325,31 @@ Values ConvTransposeByKernels(GraphBuilder& b, const Node& node) {
   const ValueId image = SpreadOut(b, To(b, x, sums), of_node);
   const ValueId weights = Reversed(b, To(b, w, sums), weight, group);
   return Finished(b, node, Convolve(b, image, weights, plain, group), plain.in.size());
+}
+
+Values ConvBackwardWeightsByKernels(GraphBuilder& b, const Node& node) {
+  const ValueId x = node.inputs[0], g = node.inputs[1];
+  const Shape made = b.value(node.outputs[0]).shape;
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, Numbers(made, 1, "extents of"));
+  KILN_ASSIGN_OR_RETURN(const Windows windows,
+                        WindowsOf(b, node, x, {weight.begin() + 1, weight.end()}, weight[0], g));
+  const int64_t group = IntAttr(node, "group");
+  const DType type = b.type(x), sums = ComputeType(type);
+  const ValueId under = UnderWindows(b, To(b, x, sums), windows);  // [N, group, k, p]
+  if (!b.status().ok()) return b.status();
+  const Dim images = b.shape(x)[0], of_group = b.shape(g)[1].FloorDiv(group);
+  const int64_t places = windows.places();
+  const ValueId apart = Reshape(b, To(b, g, sums), {images, group, of_group, places});
+  // Images beside places: one axis to sum over.
+  const std::vector<int64_t> perm = {1, 2, 0, 3};
+  const auto rows = [&](ValueId value, const Dim& count) {
+    return Reshape(b, b.Op("transpose", {value}, {{"perm", perm}}),
+                   {group, count, images * places});
+  };
+  const ValueId left = Unsqueeze(b, rows(apart, of_group), 2);
+  const ValueId right = Unsqueeze(b, rows(under, windows.offsets()), 1);
+  const ValueId sum = Reduce(b, "reduce_sum", b.Op("mul", {left, right}), 3);
+  return One(b, Reshape(b, To(b, sum, type), made));
 }
 
 Values MaxPoolByKernels(GraphBuilder& b, const Node& node) {

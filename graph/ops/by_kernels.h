@@ -26,6 +26,8 @@ absl::StatusOr<std::vector<ValueId>> MatmulIntegerByKernels(GraphBuilder& b, con
 absl::StatusOr<std::vector<ValueId>> ConvByKernels(GraphBuilder& b, const Node& node);
 absl::StatusOr<std::vector<ValueId>> ConvIntegerByKernels(GraphBuilder& b, const Node& node);
 absl::StatusOr<std::vector<ValueId>> ConvTransposeByKernels(GraphBuilder& b, const Node& node);
+absl::StatusOr<std::vector<ValueId>> ConvBackwardWeightsByKernels(GraphBuilder& b,
+                                                                  const Node& node);
 absl::StatusOr<std::vector<ValueId>> MaxPoolByKernels(GraphBuilder& b, const Node& node);
 absl::StatusOr<std::vector<ValueId>> AveragePoolByKernels(GraphBuilder& b, const Node& node);
 

@@ -58,12 +58,8 @@ absl::Status SetConvOutput(InferContext& c, DType type, int weight = 1) {
         absl::StrCat(w[0].ToString(), " output channels do not divide by group ", group));
   }
   c.Assume(divides);
-  Shape shape = {x[0], w[0]};
-  for (size_t i = 0; i < window.rank(); ++i) {
-    const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
-    shape.push_back(
-        (x[2 + i] + (window.before[i] + window.after[i] - span)).FloorDiv(window.stride[i]) + 1);
-  }
+  Shape shape = ConvPlaces(window, x);
+  shape.insert(shape.begin(), {x[0], w[0]});
   c.SetOutput(0, type, std::move(shape));
   return absl::OkStatus();
 }
@@ -251,6 +247,41 @@ absl::Status ReferenceQLinearConv(const Node& node, std::span<const Tensor> inpu
 
 // ---- conv_transpose: weight [C, M / group, ...]; every input element adds its multiple of the
 // kernel to the output.
+//
+// The spatial extents: those that the attribute "extents" says, which lie within a stride of the
+// least, or what output_padding adds to the least.
+absl::StatusOr<Shape> SpreadPlaces(const Node& node, const Window& window, const Shape& x) {
+  std::vector<int64_t> more = IntsAttr(node, "output_padding");
+  const bool given = HasAttr(node, "extents");
+  const Shape extents = given ? DimsAttr(node, "extents") : Shape();
+  if (given && (!more.empty() || extents.size() != window.rank())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute \"extents\" has ", extents.size(), " entries for ", window.rank(),
+                     " axes and output_padding ", more.size(), "; one of the two may be given"));
+  }
+  if (more.empty()) more.assign(window.rank(), 0);
+  if (more.size() != window.rank()) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute \"output_padding\" has ", more.size(),
+                                                   " entries for ", window.rank(), " axes"));
+  }
+  Shape places;
+  for (size_t i = 0; i < window.rank(); ++i) {
+    const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
+    const Dim least =
+        (x[2 + i] - 1) * window.stride[i] + (span - window.before[i] - window.after[i]);
+    if (given) {
+      const Dim beyond = extents[i] - least;
+      if (beyond.constant()) more[i] = *beyond.constant();
+    }
+    if (more[i] < 0 || more[i] >= window.stride[i]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output padding ", more[i], " is not below stride ", window.stride[i]));
+    }
+    places.push_back(given ? extents[i] : least + more[i]);
+  }
+  return places;
+}
+
 absl::Status InferConvTranspose(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireRanks(c));
   const Shape& x = c.shape(0);
@@ -265,22 +296,8 @@ absl::Status InferConvTranspose(InferContext& c) {
         absl::StrCat(w[0].ToString(), " input channels do not divide by group ", group));
   }
   c.Assume(divides);
-  std::vector<int64_t> more = IntsAttr(c.node(), "output_padding");
-  if (more.empty()) more.assign(window.rank(), 0);
-  if (more.size() != window.rank()) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute \"output_padding\" has ", more.size(),
-                                                   " entries for ", window.rank(), " axes"));
-  }
-  Shape shape = {x[0], w[1] * group};
-  for (size_t i = 0; i < window.rank(); ++i) {
-    const int64_t span = window.dilation[i] * (window.kernel[i] - 1) + 1;
-    if (more[i] < 0 || more[i] >= window.stride[i]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output padding ", more[i], " is not below stride ", window.stride[i]));
-    }
-    shape.push_back((x[2 + i] - 1) * window.stride[i] +
-                    (more[i] + span - window.before[i] - window.after[i]));
-  }
+  KILN_ASSIGN_OR_RETURN(Shape shape, SpreadPlaces(c.node(), window, x));
+  shape.insert(shape.begin(), {x[0], w[1] * group});
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }
@@ -340,7 +357,10 @@ constexpr AttrSpec kConvTransposeAttrs[] = {kConvAttrs[0],
                                             kConvAttrs[2],
                                             kConvAttrs[3],
                                             {"output_padding", AttrKind::kInts, false, 0, "",
-                                             "extra extent at the end of each axis; absent: 0"}};
+                                             "extra extent at the end of each axis; absent: 0"},
+                                            {"extents", AttrKind::kDims, false, 0, nullptr,
+                                             "spatial extents of the result; absent: what "
+                                             "output_padding says"}};
 
 constexpr OpDef kConvOps[] = {
     {.name = "conv",

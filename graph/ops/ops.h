@@ -12,6 +12,7 @@ namespace kiln::ops {
 
 std::span<const OpDef> ActivationOps();
 std::span<const OpDef> ArithmeticOps();
+std::span<const OpDef> ConvBackwardOps();
 std::span<const OpDef> ControlOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> CustomOps();  // graph/custom_op.cc

@@ -3,6 +3,7 @@
 // writes to places that data choose.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -153,11 +154,10 @@ absl::Status InferScatterElements(InferContext& c) {
   return NormalAxis(IntAttr(c.node(), "axis"), rank).status();
 }
 
-absl::Status InferScatterNd(InferContext& c) {
-  KILN_RETURN_IF_ERROR(RequireScatter(c));
-  KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, 1, 1));
-  const Shape& data = c.shape(0);
-  const Shape& indices = c.shape(1);
+// That the rows of `input` tell places in `data`, and that the next input has updates of these.
+absl::Status RequireUpdates(InferContext& c, int input, const Shape& data) {
+  KILN_RETURN_IF_ERROR(RequireRankAtLeast(c, input, 1));
+  const Shape& indices = c.shape(input);
   const std::optional<int64_t> depth = indices.back().constant();
   if (!depth || *depth < 0 || *depth > static_cast<int64_t>(data.size())) {
     const std::string message =
@@ -167,10 +167,15 @@ absl::Status InferScatterNd(InferContext& c) {
   }
   Shape updates(indices.begin(), indices.end() - 1);
   updates.insert(updates.end(), data.begin() + *depth, data.end());
-  KILN_RETURN_IF_ERROR(RequireRank(c, 2, updates.size()));
+  KILN_RETURN_IF_ERROR(RequireRank(c, input + 1, updates.size()));
   for (size_t i = 0; i < updates.size(); ++i)
-    KILN_RETURN_IF_ERROR(c.Require(updates[i], c.shape(2)[i], "extents of the updates"));
+    KILN_RETURN_IF_ERROR(c.Require(updates[i], c.shape(input + 1)[i], "extents of the updates"));
   return absl::OkStatus();
+}
+
+absl::Status InferScatterNd(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireScatter(c));
+  return RequireUpdates(c, 1, c.shape(0));
 }
 
 template <typename T>
@@ -200,9 +205,8 @@ absl::StatusOr<int64_t> Place(int64_t index, int64_t extent) {
 
 // Writes all updates; place(i) is the flat element that update i goes to.
 template <typename FlatPlace>
-absl::Status Scatter(const Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+absl::Status Scatter(int64_t reduction, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                      FlatPlace&& place) {
-  const int64_t reduction = IntAttr(node, "reduction");
   return ForWide(inputs[0], [&]<typename T>(T) -> absl::Status {
     const auto* from = static_cast<const T*>(inputs[0].data());
     const auto* updates = static_cast<const T*>(inputs[2].data());
@@ -222,26 +226,27 @@ absl::Status ReferenceScatterElements(const Node& node, std::span<const Tensor> 
   const std::vector<int64_t>& updates = inputs[2].shape();
   const auto* indices = static_cast<const int64_t*>(inputs[1].data());
   KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(IntAttr(node, "axis"), data.size()));
-  return Scatter(node, inputs, outputs, [&](int64_t i) -> absl::StatusOr<int64_t> {
-    int64_t flat = 0, step = 1, rest = i;
-    for (size_t d = data.size(); d-- > 0;) {
-      const int64_t own = rest % updates[d];
-      rest /= updates[d];
-      KILN_ASSIGN_OR_RETURN(const int64_t at, Place(d == Ix(axis) ? indices[i] : own, data[d]));
-      flat += at * step;
-      step *= data[d];
-    }
-    return flat;
-  });
+  return Scatter(
+      IntAttr(node, "reduction"), inputs, outputs, [&](int64_t i) -> absl::StatusOr<int64_t> {
+        int64_t flat = 0, step = 1, rest = i;
+        for (size_t d = data.size(); d-- > 0;) {
+          const int64_t own = rest % updates[d];
+          rest /= updates[d];
+          KILN_ASSIGN_OR_RETURN(const int64_t at, Place(d == Ix(axis) ? indices[i] : own, data[d]));
+          flat += at * step;
+          step *= data[d];
+        }
+        return flat;
+      });
 }
 
-absl::Status ReferenceScatterNd(const Node& node, std::span<const Tensor> inputs,
-                                std::span<Tensor> outputs) {
+absl::Status ScatterRows(int64_t reduction, std::span<const Tensor> inputs,
+                         std::span<Tensor> outputs) {
   const std::vector<int64_t>& data = inputs[0].shape();
   const auto* indices = static_cast<const int64_t*>(inputs[1].data());
   const size_t depth = Ix(inputs[1].shape().back());
   const int64_t slice = Count({data.begin() + static_cast<std::ptrdiff_t>(depth), data.end()});
-  return Scatter(node, inputs, outputs, [&](int64_t i) -> absl::StatusOr<int64_t> {
+  return Scatter(reduction, inputs, outputs, [&](int64_t i) -> absl::StatusOr<int64_t> {
     int64_t flat = 0;
     for (size_t d = 0; d < depth; ++d) {
       KILN_ASSIGN_OR_RETURN(const int64_t at, Place(indices[Ix(i / slice) * depth + d], data[d]));
@@ -249,6 +254,28 @@ absl::Status ReferenceScatterNd(const Node& node, std::span<const Tensor> inputs
     }
     return flat * slice + i % slice;
   });
+}
+
+absl::Status ReferenceScatterNd(const Node& node, std::span<const Tensor> inputs,
+                                std::span<Tensor> outputs) {
+  return ScatterRows(IntAttr(node, "reduction"), inputs, outputs);
+}
+
+// ---- scatter_sum: scatter_nd, with a sum, to zeros.
+absl::Status InferScatterSum(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsInt, "integers as indices"));
+  const Shape shape = DimsAttr(c.node(), "shape");
+  KILN_RETURN_IF_ERROR(RequireUpdates(c, 0, shape));
+  c.SetOutput(0, c.type(1), shape);
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceScatterSum(const Node&, std::span<const Tensor> inputs,
+                                 std::span<Tensor> outputs) {
+  Tensor zeros = Tensor::Allocate(inputs[1].dtype(), outputs[0].shape());
+  std::memset(zeros.data(), 0, static_cast<size_t>(zeros.num_elements()) * SizeOf(zeros.dtype()));
+  const Tensor all[] = {std::move(zeros), inputs[0], inputs[1]};
+  return ScatterRows(kAddTo, all, outputs);
 }
 
 constexpr AttrSpec kTopKAttrs[] = {
@@ -264,6 +291,9 @@ constexpr AttrSpec kScatterAttrs[] = {
     {"reduction", AttrKind::kInt, false, 0, nullptr,
      "0: the update replaces the element; 1: sum, 2: product, 3: maximum, 4: minimum of both"},
     {"axis", AttrKind::kInt, false, 0, nullptr, "the axis whose coordinate the indices give"}};
+
+constexpr AttrSpec kScatterSumAttrs[] = {
+    {"shape", AttrKind::kDims, true, 0, nullptr, "of the result"}};
 
 constexpr OpDef kOrderOps[] = {
     {.name = "top_k",
@@ -318,6 +348,18 @@ constexpr OpDef kOrderOps[] = {
      .witness = "onnx node tests: scatternd",
      .linear = true,
      .gradient = {.rule = gradient::ScatterNd, .note = "as of scatter_elements"}},
+    {.name = "scatter_sum",
+     .doc = "Zeros, with slices of input 1 added in order where the rows of input 0 say: what a "
+            "gather's input takes.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .attrs = kScatterSumAttrs,
+     .infer = InferScatterSum,
+     .reference = ReferenceScatterSum,
+     .witness = "scatter_nd",
+     .linear = true,
+     .gradient = {.rule = gradient::ScatterSum}},
 };
 
 }  // namespace

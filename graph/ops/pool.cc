@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -24,18 +26,8 @@ absl::Status InferPool(InferContext& c) {
     return absl::InvalidArgumentError(
         absl::StrCat("the window has ", w.rank(), " axes; the input is ", ToString(x)));
   }
-  const bool up = IntAttr(c.node(), "ceil_mode") != 0;
-  Shape shape = {x[0], x[1]};
-  for (size_t i = 0; i < w.rank(); ++i) {
-    const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
-    const Dim room = x[2 + i] + (w.before[i] + w.after[i] - span);
-    Dim extent = (room + (up ? w.stride[i] - 1 : 0)).FloorDiv(w.stride[i]) + 1;
-    // A last window that would begin in the padding behind the input is left out.
-    if (up && w.stride[i] > 1) {
-      extent = Dim::Min(extent, (x[2 + i] + (w.before[i] + w.stride[i] - 1)).FloorDiv(w.stride[i]));
-    }
-    shape.push_back(std::move(extent));
-  }
+  Shape shape = PoolPlaces(w, x, IntAttr(c.node(), "ceil_mode") != 0);
+  shape.insert(shape.begin(), {x[0], x[1]});
   c.SetOutput(0, c.type(0), std::move(shape));
   return absl::OkStatus();
 }
@@ -88,6 +80,85 @@ absl::Status ReferenceAveragePool(const Node& node, std::span<const Tensor> inpu
   return absl::OkStatus();
 }
 
+// ---- What the input of a pool takes from the cotangent of its result.
+absl::Status CheckCotangent(InferContext& c, int cotangent, const Shape& x) {
+  const Shape& g = c.shape(cotangent);
+  KILN_RETURN_IF_ERROR(RequireRank(c, cotangent, x.size()));
+  KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(c.node(), IntsAttr(c.node(), "kernel")));
+  if (x.size() < 3 || w.rank() != x.size() - 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the window has ", w.rank(), " axes; the input is ", ToString(x)));
+  }
+  Shape expected = PoolPlaces(w, x, IntAttr(c.node(), "ceil_mode") != 0);
+  expected.insert(expected.begin(), {x[0], x[1]});
+  for (size_t i = 0; i < x.size(); ++i)
+    KILN_RETURN_IF_ERROR(c.Require(expected[i], g[i], "extents of the pool and of the cotangent"));
+  c.SetOutput(0, c.type(0), x);
+  return absl::OkStatus();
+}
+
+absl::Status InferMaxPoolBackward(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsFloat, "a float type"));
+  KILN_RETURN_IF_ERROR(RequireSameTypes(c));
+  return CheckCotangent(c, 1, c.shape(0));
+}
+
+absl::Status InferAveragePoolBackward(InferContext& c) {
+  KILN_RETURN_IF_ERROR(RequireType(c, 0, IsFloat, "a float type"));
+  return CheckCotangent(c, 0, DimsAttr(c.node(), "shape"));
+}
+
+// Calls f(element of g, plane of x, its gradient, place) for every element of the cotangent.
+template <typename F>
+void ForEachCotangent(const Tensor& g, const double* x, Tensor& gradient, F&& f) {
+  auto* to = static_cast<double*>(gradient.data());
+  std::fill(to, to + gradient.num_elements(), 0.0);
+  const std::vector<int64_t> in(gradient.shape().begin() + 2, gradient.shape().end());
+  const std::vector<int64_t> out(g.shape().begin() + 2, g.shape().end());
+  if (g.num_elements() == 0) return;
+  const auto* from = static_cast<const double*>(g.data());
+  for (int64_t plane = 0; plane < g.shape()[0] * g.shape()[1]; ++plane) {
+    std::vector<int64_t> at(out.size(), 0);
+    do {
+      f(*from++, x == nullptr ? x : x + plane * Count(in), to + plane * Count(in), at, in);
+    } while (Next(at, out));
+  }
+}
+
+absl::Status ReferenceMaxPoolBackward(const Node& node, std::span<const Tensor> inputs,
+                                      std::span<Tensor> outputs) {
+  KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(node, IntsAttr(node, "kernel")));
+  ForEachCotangent(inputs[1], static_cast<const double*>(inputs[0].data()), outputs[0],
+                   [&](double g, const double* x, double* gradient, const std::vector<int64_t>& at,
+                       const std::vector<int64_t>& in) {
+                     int64_t first = -1;
+                     ForEachTap(w, in, at, [&](int64_t, int64_t place) {
+                       const bool larger = first < 0 || x[place] > x[first] ||
+                                           (std::isnan(x[place]) && !std::isnan(x[first]));
+                       if (larger) first = place;
+                     });
+                     if (first >= 0) gradient[first] += g;
+                   });
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceAveragePoolBackward(const Node& node, std::span<const Tensor> inputs,
+                                          std::span<Tensor> outputs) {
+  KILN_ASSIGN_OR_RETURN(const Window w, WindowOf(node, IntsAttr(node, "kernel")));
+  const bool with_padding = IntAttr(node, "count_include_pad") != 0;
+  ForEachCotangent(inputs[0], nullptr, outputs[0],
+                   [&](double g, const double*, double* gradient, const std::vector<int64_t>& at,
+                       const std::vector<int64_t>& in) {
+                     int64_t taps = 0;
+                     ForEachTap(w, in, at, [&](int64_t, int64_t) { ++taps; });
+                     if (with_padding) taps = PaddedTaps(w, in, at);
+                     const double part = g / static_cast<double>(taps);
+                     ForEachTap(w, in, at,
+                                [&](int64_t, int64_t place) { gradient[place] += part; });
+                   });
+  return absl::OkStatus();
+}
+
 constexpr AttrSpec kAttrs[] = {
     {"kernel", AttrKind::kInts, true, 0, nullptr, "the extents of the window", -1, "kernel_shape"},
     {"strides", AttrKind::kInts, false, 0, "", "steps of the window; absent: 1"},
@@ -96,7 +167,8 @@ constexpr AttrSpec kAttrs[] = {
     {"ceil_mode", AttrKind::kInt, false, 0, nullptr,
      "1: a window that is cut off by the end counts too"},
     {"count_include_pad", AttrKind::kInt, false, 0, nullptr,
-     "1: padding counts in the divisor of the mean"}};
+     "1: padding counts in the divisor of the mean"},
+    {"shape", AttrKind::kDims, true, 0, nullptr, "of the input of the pool"}};
 
 constexpr OpDef kPoolOps[] = {
     {.name = "max_pool",
@@ -112,13 +184,36 @@ constexpr OpDef kPoolOps[] = {
     {.name = "average_pool",
      .doc = "The mean over a window.",
      .kind = OpKind::kLibrary,
-     .attrs = kAttrs,
+     .attrs = std::span(kAttrs).first(6),
      .infer = InferPool,
      .by_kernels = AveragePoolByKernels,
      .reference = ReferenceAveragePool,
      .onnx = {{"AveragePool"}},
      .witness = "onnx node tests: averagepool",
      .gradient = {.rule = gradient::AveragePool}},
+    {.name = "max_pool_backward",
+     .doc = "What x takes from the cotangent g of max_pool(x): all of it goes to the first element "
+            "of a window that is its maximum.",
+     .kind = OpKind::kLibrary,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .attrs = std::span(kAttrs).first(5),
+     .infer = InferMaxPoolBackward,
+     .by_kernels = gradient::MaxPoolBackwardByKernels,
+     .reference = ReferenceMaxPoolBackward,
+     .witness = "differences of max_pool",
+     .linear = true,
+     .gradient = {.rule = gradient::MaxPoolBackward, .note = "the places of the maxima stay"}},
+    {.name = "average_pool_backward",
+     .doc = "What the input of average_pool takes from the cotangent of its result.",
+     .kind = OpKind::kLibrary,
+     .attrs = kAttrs,
+     .infer = InferAveragePoolBackward,
+     .by_kernels = gradient::AveragePoolBackwardByKernels,
+     .reference = ReferenceAveragePoolBackward,
+     .witness = "differences of average_pool",
+     .linear = true,
+     .gradient = {.rule = gradient::AveragePoolBackward}},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "graph/ops/window.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -49,6 +50,28 @@ int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in,
     taps *= std::min(inside, w.kernel[i]);
   }
   return taps;
+}
+
+Shape ConvPlaces(const Window& w, const Shape& x) {
+  Shape places;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
+    places.push_back((x[2 + i] + (w.before[i] + w.after[i] - span)).FloorDiv(w.stride[i]) + 1);
+  }
+  return places;
+}
+
+Shape PoolPlaces(const Window& w, const Shape& x, bool up) {
+  Shape places;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
+    const Dim room = x[2 + i] + (w.before[i] + w.after[i] - span);
+    Dim extent = (room + (up ? w.stride[i] - 1 : 0)).FloorDiv(w.stride[i]) + 1;
+    if (up && w.stride[i] > 1)
+      extent = Dim::Min(extent, (x[2 + i] + (w.before[i] + w.stride[i] - 1)).FloorDiv(w.stride[i]));
+    places.push_back(std::move(extent));
+  }
+  return places;
 }
 
 bool Next(std::vector<int64_t>& at, const std::vector<int64_t>& extents) {

@@ -44,6 +44,12 @@ void ForEachTap(const Window& w, const std::vector<int64_t>& in, const std::vect
 // sum of a pool when padding counts.
 int64_t PaddedTaps(const Window& w, const std::vector<int64_t>& in, const std::vector<int64_t>& at);
 
+// The spatial extents of what a convolution of x [N, C, ...] gives.
+Shape ConvPlaces(const Window& w, const Shape& x);
+// Those of a pool. `up`: a last window that the end cuts off counts too, unless it begins in the
+// padding behind x.
+Shape PoolPlaces(const Window& w, const Shape& x, bool up);
+
 // The next coordinate tuple below `extents`, row-major; false after the last.
 bool Next(std::vector<int64_t>& at, const std::vector<int64_t>& extents);
 

@@ -21,7 +21,8 @@ bool SameAtBothEnds(const std::vector<int64_t>& pads) {
 
 LibrarySet CudaLibraryOf(const OperatorForm& op) {
   if (op.name == "matmul") return IsFloat(op.type) ? kProductLibrary : kNoLibrary;
-  const bool window = op.name == "conv" || op.name == "conv_transpose";
+  const bool window =
+      op.name == "conv" || op.name == "conv_transpose" || op.name == "conv_backward_weights";
   const bool pool = op.name == "max_pool" || op.name == "average_pool";
   if ((!window && !pool) || op.rank < kLeastRank || op.rank > kMostRank) return kNoLibrary;
   const bool type = op.type == DType::kF32 || op.type == DType::kF64 || op.type == DType::kF16;

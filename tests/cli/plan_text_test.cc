@@ -246,6 +246,9 @@ TEST(FlopsOf, CountsProductsAndSums) {
             2 * 16 * 7 * 7 * 4 * 9);
   EXPECT_EQ(FlopsOf(launch("conv_transpose", {{1, 8, 4, 4}, {8, 6, 2, 2}}, {1, 6, 8, 8}), symbols),
             2 * 8 * 4 * 4 * 6 * 4);
+  EXPECT_EQ(FlopsOf(launch("conv_backward_weights", {{2, 8, 9, 9}, {2, 16, 7, 7}}, {16, 4, 3, 3}),
+                    symbols),
+            2 * 2 * 16 * 7 * 7 * 4 * 9);
   EXPECT_FALSE(FlopsOf(launch("max_pool", {{1, 8, 4, 4}, {1}}, {1, 8, 2, 2}), symbols));
   EXPECT_FALSE(FlopsOf(launch("matmul", {{n, 8}, {8, 5}}, {n, 5}), {}));
   PlanText::Launch bytes = launch("matmul", {{n, 8}, {8, 5}}, {n, 5});

@@ -95,11 +95,14 @@ KILN_CUDNN_FUNCTIONS(KILN_ALIKE)
 TEST(CudnnApi, HasTheValuesOfTheHeader) {
   static_assert(sizeof(DnnPerf) == sizeof(cudnnConvolutionFwdAlgoPerf_t));
   static_assert(sizeof(DnnPerf) == sizeof(cudnnConvolutionBwdDataAlgoPerf_t));
+  static_assert(sizeof(DnnPerf) == sizeof(cudnnConvolutionBwdFilterAlgoPerf_t));
   static_assert(offsetof(DnnPerf, memory) == offsetof(cudnnConvolutionFwdAlgoPerf_t, memory));
   static_assert(offsetof(DnnPerf, determinism) ==
                 offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism));
   static_assert(offsetof(DnnPerf, determinism) ==
                 offsetof(cudnnConvolutionBwdDataAlgoPerf_t, determinism));
+  static_assert(offsetof(DnnPerf, determinism) ==
+                offsetof(cudnnConvolutionBwdFilterAlgoPerf_t, determinism));
   const std::pair<int, int> values[] = {
       {kDnnNotInitialized, CUDNN_STATUS_NOT_INITIALIZED},
       {kDnnBadParam, CUDNN_STATUS_BAD_PARAM},

@@ -144,8 +144,8 @@ TEST_P(RandomCalls, GiveWhatTheReferenceGives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, RandomCalls,
-                         testing::Values("matmul", "conv", "conv_transpose", "max_pool",
-                                         "average_pool"),
+                         testing::Values("matmul", "conv", "conv_transpose",
+                                         "conv_backward_weights", "max_pool", "average_pool"),
                          [](const auto& info) { return std::string(info.param); });
 
 // What may follow a product, and operands that are seen through transposes and slices.
@@ -322,7 +322,8 @@ TEST_F(LibraryCalls, RunOnCopiesWhereTheLibraryHasNoAlgorithm) {
 constexpr char kNetwork[] =
     "graph g\ninput x : f32 [1, 3, 6, 6]\ninput w : f32 [2, 3, 3, 3]\ninput v : f32 [2]\n"
     "c = conv(x, w, v)\nr = relu(c)\np = max_pool(r) {kernel = [2, 2], strides = [2, 2]}\n"
-    "d = conv_transpose(p, w)\ny = tanh(d)\noutput y\n";
+    "d = conv_transpose(p, w)\ny = tanh(d)\n"
+    "z = conv_backward_weights(x, c) {kernel = [3, 3]}\noutput y\noutput z\n";
 
 // Each call of a library may fail: a status or the right values, nothing is left of it, and the
 // next run is as ever.

@@ -49,7 +49,9 @@ TEST_P(ExpandLibrary, MeansTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, ExpandLibrary,
                          testing::Values("matmul", "matmul_integer", "conv", "conv_integer",
-                                         "conv_transpose", "max_pool", "average_pool"),
+                                         "conv_transpose", "conv_backward_weights", "max_pool",
+                                         "average_pool", "max_pool_backward",
+                                         "average_pool_backward"),
                          [](const auto& info) { return std::string(info.param); });
 
 // What would not become one kernel stays a library call, as does what has unknown places.

@@ -189,6 +189,32 @@ TEST(PredictNs, TakesProductsAtTheirFlops) {
   EXPECT_THAT(*ns, ElementsAre(100 + compute + 0.25 * walk));
 }
 
+// However an operand lies, a product has the same terms.
+TEST(PredictNs, OfTransposedOperandsIsThatOfTheProduct) {
+  const auto price = [](const std::string& operands, const std::string& call) {
+    const Graph graph = Parsed("graph g\n" + operands + "y = " + call + "\noutput y\n");
+    const absl::StatusOr<std::vector<double>> ns = PredictNs(graph, Grouped(graph), Simple());
+    EXPECT_THAT(ns, IsOk());
+    return *ns;
+  };
+  const std::vector<double> plain =
+      price("input x : f32 [30, 800]\ninput w : f32 [800, 70]\n", "matmul(x, w)");
+  EXPECT_EQ(
+      price("input x : f32 [800, 30]\ninput w : f32 [800, 70]\n", "matmul(x, w) {trans_a = 1}"),
+      plain);
+  EXPECT_EQ(price("input x : f32 [800, 30]\ninput w : f32 [70, 800]\n",
+                  "matmul(x, w) {trans_a = 1, trans_b = 1}"),
+            plain);
+  EXPECT_EQ(price("input x : f32 [800]\ninput w : f32 [800, 70]\n", "matmul(x, w) {trans_a = 1}"),
+            price("input x : f32 [800]\ninput w : f32 [800, 70]\n", "matmul(x, w)"));
+  const std::vector<double> forward =
+      price("input x : f32 [2, 4, 9, 9]\ninput w : f32 [8, 4, 3, 3]\n", "conv(x, w)");
+  const std::vector<double> backward =
+      price("input x : f32 [2, 4, 9, 9]\ninput g : f32 [2, 8, 7, 7]\n",
+            "conv_backward_weights(x, g) {kernel = [3, 3]}");
+  EXPECT_EQ(backward, forward);
+}
+
 // A value lives from the place that makes it to the last that reads it.
 TEST(LiveSet, KnowsWhatLivesAndWhatWouldAfterAMove) {
   const Graph graph = Parsed(

@@ -119,6 +119,43 @@ void MakeConv(RandomCall& call, const std::string& op) {
   call.b.Output(call.b.Op(op, operands, attrs), "y");
 }
 
+// Spatial extents of what the window gives of x [N, C, ...]; less than 1 where it gives none.
+std::vector<int64_t> PlacesOf(const Attrs& attrs, const std::vector<int64_t>& kernel,
+                              const std::vector<int64_t>& x, bool up) {
+  const auto ints = [&](const char* name) {
+    return std::get<std::vector<int64_t>>(attrs.at(name));
+  };
+  const std::vector<int64_t> strides = ints("strides"), dilations = ints("dilations"),
+                             pads = ints("pads");
+  std::vector<int64_t> places = {x[0], x[1]};
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const int64_t room = x[i + 2] + pads[i] + pads[kernel.size() + i] -
+                         (kernel[i] - 1) * dilations[i] - 1 + (up ? strides[i] - 1 : 0);
+    int64_t extent = room < 0 ? 0 : room / strides[i] + 1;
+    if (up && strides[i] > 1)
+      extent = std::min(extent, (x[i + 2] + pads[i] + strides[i] - 1) / strides[i]);
+    places.push_back(extent);
+  }
+  return places;
+}
+
+void MakeConvBackward(RandomCall& call) {
+  const auto rank = static_cast<size_t>(call.Between(1, 3));
+  const int64_t group = call.Between(1, 3);
+  const std::vector<int64_t> kernel = call.List(rank, 1, 3);
+  std::vector<int64_t> x = {call.Between(1, 2), group * call.Between(1, 3)};
+  const std::vector<int64_t> spatial = call.List(rank, 5, 8);
+  x.insert(x.end(), spatial.begin(), spatial.end());
+  Attrs attrs = call.Window(kernel);
+  std::vector<int64_t> g = PlacesOf(attrs, kernel, x, false);
+  g[1] = group * call.Between(1, 3);
+  attrs["group"] = group;
+  attrs["kernel"] = kernel;
+  const DType type = call.Float();
+  call.b.Output(
+      call.b.Op("conv_backward_weights", {call.Input(type, x), call.Input(type, g)}, attrs), "y");
+}
+
 void MakePool(RandomCall& call, const std::string& op) {
   const auto rank = static_cast<size_t>(call.Between(1, 3));
   const std::vector<int64_t> kernel = call.List(rank, 1, 3);
@@ -128,7 +165,18 @@ void MakePool(RandomCall& call, const std::string& op) {
   Attrs attrs = call.Window(kernel);
   attrs["kernel"] = kernel;
   attrs["ceil_mode"] = call.Below(2);
-  if (op == "average_pool") attrs["count_include_pad"] = call.Below(2);
+  if (op.substr(0, 7) == "average") attrs["count_include_pad"] = call.Below(2);
+  if (op.find("backward") != std::string::npos) {
+    const bool up = std::get<int64_t>(attrs["ceil_mode"]) != 0;
+    const std::vector<int64_t> g = PlacesOf(attrs, kernel, x, up);
+    const DType type = call.Float();
+    std::vector<ValueId> operands;
+    if (op == "max_pool_backward") operands.push_back(call.Input(type, x));
+    if (op == "average_pool_backward") attrs["shape"] = x;
+    operands.push_back(call.Input(type, g));
+    call.b.Output(call.b.Op(op, operands, attrs), "y");
+    return;
+  }
   call.b.Output(call.b.Op(op, {call.Input(call.Float(), x)}, attrs), "y");
 }
 
@@ -137,6 +185,8 @@ void MakePool(RandomCall& call, const std::string& op) {
 void MakeRandomCall(const std::string& op, RandomCall& call) {
   if (op.substr(0, 6) == "matmul") {
     MakeMatmul(call, op == "matmul_integer");
+  } else if (op == "conv_backward_weights") {
+    MakeConvBackward(call);
   } else if (op.substr(0, 4) == "conv") {
     MakeConv(call, op);
   } else {

@@ -70,6 +70,28 @@ constexpr char kDilatedPool[] =
     "average_pool(f64 [1, 1, 8]) {kernel = [2], dilations = [3], strides = [2], "
     "count_include_pad = 1, pads = [1, 0]}";
 
+constexpr char kWeightsOfGroups[] =
+    "conv_backward_weights(f64 [2, 4, 5, 6], f64 [2, 6, 2, 6]) {kernel = [3, 3], group = 2, "
+    "pads = [1, 1, 0, 1], strides = [2, 1]}";
+constexpr char kWeightsOfSymbols[] =
+    "conv_backward_weights(f64 [b, 2, s, 3], f64 [b, 3, s, 2]) {kernel = [3, 2], "
+    "pads = [1, 0, 1, 0]}";
+constexpr char kWeightsOfVolumes[] =
+    "conv_backward_weights(f64 [1, 1, 4, 3, 4], f64 [1, 2, 3, 2, 3]) {kernel = [2, 2, 2]}";
+constexpr char kStridedWeights[] =
+    "conv_backward_weights(f64 [b, 2, 6], f64 [b, 2, 3]) {kernel = [2], group = 2, strides = [3], "
+    "pads = [0, 2]}";
+constexpr char kDilatedMaximum[] =
+    "max_pool_backward(f64 [1, 1, 8], f64 [1, 1, 3]) {kernel = [2], dilations = [3], "
+    "strides = [2]}";
+constexpr char kMaximumOfSymbols[] =
+    "max_pool_backward(f64 [b, 2, n], f64 [b, 2, n]) {kernel = [3], pads = [1, 1]}";
+constexpr char kCeilParts[] =
+    "average_pool_backward(f64 [1, 2, 4]) {kernel = [3], strides = [2], ceil_mode = 1, "
+    "count_include_pad = 1, pads = [1, 1], shape = [1, 2, 6]}";
+constexpr char kPartsOfSymbols[] =
+    "average_pool_backward(f64 [b, 2, n]) {kernel = [3], pads = [1, 1], shape = [b, 2, n]}";
+
 struct Calls {
   const char* op;
   std::vector<std::string> calls;
@@ -216,7 +238,8 @@ const std::vector<Calls>& StructuredCalls() {
        {kPaddedTranspose, "conv_transpose(f64 [1, 2, 4], f64 [2, 3, 3]) {dilations = [2]}",
         "conv_transpose(f64 [b, 4, 3], f64 [4, 1, 2]) {group = 2, pads = [1, 0], strides = [2]}",
         "conv_transpose(f64 [2, 2, n], f64 [2, 1, 3], f64 [1]) {strides = [2], pads = [0, 1]}",
-        "conv_transpose(f64 [z, 2, 3], f64 [2, 2, 2])"}},
+        "conv_transpose(f64 [z, 2, 3], f64 [2, 2, 2])",
+        "conv_transpose(f64 [1, 2, n], f64 [2, 1, 3]) {strides = [2], extents = [2 * n + 2]}"}},
       {"max_pool",
        {"max_pool(f64 [2, 2, 4, 5]) {kernel = [3, 2], pads = [1, 0, 1, 1]}",
         "max_pool(f64 [1, 2, 7]) {kernel = [3], strides = [2], ceil_mode = 1}",
@@ -230,6 +253,25 @@ const std::vector<Calls>& StructuredCalls() {
         "average_pool(f64 [b, 2, s, n]) {kernel = [2, 2], strides = [2, 1], pads = [1, 0, 0, 1]}",
         "average_pool(f64 [z, 2, 4]) {kernel = [2]}",
         "average_pool(f64 [1, 2, 7]) {kernel = [3], strides = [2], ceil_mode = 1}"}},
+      {"conv_backward_weights",
+       {kWeightsOfGroups, kWeightsOfSymbols, kWeightsOfVolumes, kStridedWeights,
+        "conv_backward_weights(f64 [z, 2, 4], f64 [z, 3, 3]) {kernel = [2]}",
+        "conv_backward_weights(f64 [1, 2, 7], f64 [1, 3, 2]) {kernel = [3], strides = [2], "
+        "dilations = [2]}"}},
+      {"max_pool_backward",
+       {"max_pool_backward(f64 [2, 2, 4, 5], f64 [2, 2, 4, 5]) {kernel = [3, 2], "
+        "pads = [1, 0, 1, 1]}",
+        kDilatedMaximum, kMaximumOfSymbols,
+        "max_pool_backward(f64 [1, 2, 7], f64 [1, 2, 3]) {kernel = [3], strides = [2], "
+        "ceil_mode = 1}",
+        "max_pool_backward(f64 [z, 2, 4], f64 [z, 2, 3]) {kernel = [2]}"}},
+      {"average_pool_backward",
+       {"average_pool_backward(f64 [2, 2, 4, 5]) {kernel = [3, 2], pads = [1, 0, 1, 1], "
+        "shape = [2, 2, 4, 5]}",
+        kCeilParts, kPartsOfSymbols,
+        "average_pool_backward(f64 [z, 2, 3]) {kernel = [2], shape = [z, 2, 4]}",
+        "average_pool_backward(f64 [1, 1, 2]) {kernel = [2], dilations = [3], strides = [2], "
+        "shape = [1, 1, 7]}"}},
       {"top_k",
        {"2 top_k(f64 [3, 4]) {k = 2}", "2 top_k(f64 [4, 2]) {axis = 0, k = 3, largest = 0}",
         "2 top_k(f64 [n]) {k = 2}", "2 top_k(f64 [z, 3]) {k = 1}", "2 top_k(f64 [5]) {k = 0}"}},
@@ -252,6 +294,12 @@ const std::vector<Calls>& StructuredCalls() {
         "scatter_nd(f64 [n, m], i64 [3, 1] 0..4, f64 [3, m]) {reduction = 3}",
         "scatter_nd(f64 [4], i64 [z, 1], f64 [z])",
         "scatter_nd(f64 [4], i64 [6, 1] 0..4, f64 [6]) {reduction = 4}"}},
+      {"scatter_sum",
+       {"scatter_sum(i64 [2, 1] -4..4, f64 [2, 3]) {shape = [4, 3]}",
+        "scatter_sum(i64 [n, 2] 0..3, f64 [n]) {shape = [n, 3]}",
+        "scatter_sum(i64 [n, 1] 0..3, f64 [n, m]) {shape = [4, m]}",
+        "scatter_sum(i64 [z, 1], f64 [z]) {shape = [4]}",
+        "scatter_sum(i32 [6, 1] 0..4, f64 [6]) {shape = [4]}"}},
       {"compress",
        {"compress(f64 [2, 3], bool [3]) {axis = 1, extents = [2, q]}",
         "compress(f64 [2, 3], bool [6]) {extents = [q]}",

@@ -208,6 +208,29 @@ output j
 )"));
 }
 
+// What gradients are made of: ONNX has no such operators, and extents only in numbers.
+TEST(ExportOnnx, KeepsWhatGradientsAreMadeOf) {
+  ExpectSame(Parsed(R"(graph g
+input x : f32 [n, 4, 6, 6]
+input y : f32 [n, 2, 3, 3]
+input p : f32 [n, 4, 3, 3]
+input s : f32 [2, 2, m]
+input v : f32 [2, 4, 3]
+input u : f32 [2, 3]
+const i : i64 [2, 1] = [3, 3]
+a = conv_backward_weights(x, y) {kernel = [3, 3], group = 2, pads = [1, 1, 1, 1], strides = [2, 2]}
+b = max_pool_backward(x, p) {kernel = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]}
+c = average_pool_backward(p) {kernel = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2], shape = [n, 4, 6, 6]}
+d = scatter_sum(i, u) {shape = [4, 3]}
+e = conv_transpose(s, v) {strides = [2], extents = [2 * m + 2]}
+output a
+output b
+output c
+output d
+output e
+)"));
+}
+
 // Numbers are of the seed and of the output's name, which an export keeps.
 TEST(ExportOnnx, KeepsRandomNumbersOfAnImportedModel) {
   const Graph made = Parsed(R"(graph g

@@ -52,6 +52,8 @@ Call CallOf(const std::string& op, const OpDef& def) {
   if (op == "scatter_elements")
     return {{{4, 3}, {2, 3}, {2, 3}}, {{"axis", int64_t{0}}, {"reduction", int64_t{1}}}, indexed};
   if (op == "scatter_nd") return {{{4, 3}, {2, 1}, {2, 3}}, {{"reduction", int64_t{1}}}, indexed};
+  if (op == "scatter_sum")
+    return {{{2, 1}, {2, 3}}, {{"shape", L{4, 3}}}, {DType::kI64, DType::kF32}};
   if (op == "pad") return {{{2, 3}}, {{"pads", L{1, 0, 0, 2}}, {"value", 1.5}}};
   if (op == "upsample") return {{{2, 3}}, {{"scales", L{1, 2}}}};
   if (op == "elements") return {{{2}}, {{"symbols", std::string("[a, b]")}}, {DType::kI64}};
@@ -90,8 +92,20 @@ Call CallOf(const std::string& op, const OpDef& def) {
             {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}}};
   if (op == "conv_transpose")
     return {{image, {4, 3, 3, 3}, {3}}, {{"strides", L{2, 2}}, {"output_padding", L{1, 0}}}};
-  if (op == "max_pool" || op == "average_pool")
-    return {{image}, {{"kernel", L{3, 2}}, {"pads", L{1, 0, 1, 1}}}};
+  if (op == "conv_backward_weights")
+    return {{image, {2, 6, 2, 6}},
+            {{"kernel", L{3, 3}},
+             {"group", int64_t{2}},
+             {"pads", L{1, 1, 0, 1}},
+             {"strides", L{2, 1}}}};
+  const Attrs pool = {{"kernel", L{3, 2}}, {"pads", L{1, 0, 1, 1}}};
+  if (op == "max_pool_backward") return {{image, image}, pool};
+  if (op == "average_pool_backward") {
+    Attrs attrs = pool;
+    attrs["shape"] = DimsValue(image);
+    return {{image}, std::move(attrs)};
+  }
+  if (op == "max_pool" || op == "average_pool") return {{image}, pool};
   const int count = def.max_inputs < 0 ? 3 : def.max_inputs;
   return {std::vector<Shape>(static_cast<size_t>(count), Shape{2, 3}), {}};
 }

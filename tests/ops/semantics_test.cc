@@ -302,6 +302,23 @@ TEST(SemanticsTest, Pools) {
               Exactly({kNan, kNan}));
 }
 
+TEST(SemanticsTest, GradientsOfWindows) {
+  const Tensor g = F32({1, 1, 2}, {10, 1});
+  EXPECT_THAT(
+      Values(Call("conv_backward_weights", {F32({1, 1, 3}, {1, 2, 3}), g}, {{"kernel", L{2}}})),
+      ElementsAre(12, 23));
+  EXPECT_THAT(
+      Values(Call("max_pool_backward", {F32({1, 1, 4}, {1, 3, 3, 2}), F32({1, 1, 3}, {1, 10, 100})},
+                  {{"kernel", L{2}}})),
+      ElementsAre(0, 11, 100, 0));
+  EXPECT_THAT(Values(Call("average_pool_backward", {F32({1, 1, 3}, {2, 4, 6})},
+                          {{"kernel", L{2}}, {"shape", L{1, 1, 4}}})),
+              ElementsAre(1, 3, 5, 3));
+  EXPECT_THAT(Values(Call("conv_transpose", {F32({1, 1, 2}, {1, 2}), F32({1, 1, 1}, {3})},
+                          {{"strides", L{3}}, {"extents", L{6}}})),
+              ElementsAre(3, 0, 0, 6, 0, 0));
+}
+
 TEST(SemanticsTest, SixteenBitFloatsRoundOnceInAComposite) {
   const Tensor x = Make(DType::kF16, {1, 3}, {1, 2, 3});
   EXPECT_THAT(Values(Call("softmax", {x})),

@@ -264,6 +264,14 @@ DnnStatus cudnnGetConvolutionBackwardDataAlgorithm_v7(DnnHandle, DnnFilter w, Dn
   return Perfs(asked, count, found);
 }
 
+DnnStatus cudnnGetConvolutionBackwardFilterAlgorithm_v7(DnnHandle, DnnTensor x, DnnTensor dy,
+                                                        DnnConvolution convolution, DnnFilter dw,
+                                                        int asked, int* count, DnnPerf* found) {
+  if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
+  if (!Fits(*x, *dw, *convolution, *dy)) return kDnnBadParam;
+  return Perfs(asked, count, found);
+}
+
 DnnStatus cudnnConvolutionForward(DnnHandle handle, const void* alpha, DnnTensor x_desc,
                                   const void* x, DnnFilter w_desc, const void* w,
                                   DnnConvolution convolution, DnnAlgo, void* workspace,
@@ -333,6 +341,26 @@ DnnStatus cudnnConvolutionBackwardData(DnnHandle handle, const void* alpha, DnnF
                  [&](size_t i, size_t j, size_t k) { dxs[i] += ws[j] * dys[k]; });
   ++State().computed;
   return Store(dx, dxs, item, handle->stream) ? kDnnSuccess : kDnnExecutionFailed;
+}
+
+DnnStatus cudnnConvolutionBackwardFilter(DnnHandle handle, const void* alpha, DnnTensor x_desc,
+                                         const void* x, DnnTensor dy_desc, const void* dy,
+                                         DnnConvolution convolution, DnnAlgo, void* workspace,
+                                         size_t workspace_bytes, const void* beta,
+                                         DnnFilter dw_desc, void* dw) {
+  if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
+  if (!Fits(*x_desc, *dw_desc, *convolution, *dy_desc)) return kDnnBadParam;
+  if (Number(alpha, x_desc->type) != 1 || Number(beta, x_desc->type) != 0) return kDnnBadParam;
+  const Item item = ItemOf(x_desc->type);
+  std::vector<double> xs, dys, dws(Count(dw_desc->dims));
+  if (!TouchWorkspace(workspace, workspace_bytes, handle->stream) ||
+      !Fetch(x, Count(x_desc->dims), item, handle->stream, xs) ||
+      !Fetch(dy, Count(dy_desc->dims), item, handle->stream, dys))
+    return kDnnExecutionFailed;
+  ForEachProduct(x_desc->dims, dw_desc->dims, *convolution, dy_desc->dims,
+                 [&](size_t i, size_t j, size_t k) { dws[j] += xs[i] * dys[k]; });
+  ++State().computed;
+  return Store(dw, dws, item, handle->stream) ? kDnnSuccess : kDnnExecutionFailed;
 }
 
 DnnStatus cudnnAddTensor(DnnHandle handle, const void* alpha, DnnTensor a_desc, const void* a,
