@@ -19,7 +19,7 @@ constexpr size_t DigitOf(char c) {
 
 // Of four digits, three bytes; the text may end with up to two signs that are none.
 constexpr size_t kBytes = [] {
-  size_t digits = sizeof kDeviceLibraryBitcode - 1;
+  size_t digits = sizeof kDeviceLibraryBitcode - 1;  // correctness: without the last 0
   while (kDeviceLibraryBitcode[digits - 1] == '=') --digits;
   return digits * 3 / 4;  // correctness
 }();
@@ -27,7 +27,7 @@ constexpr size_t kBytes = [] {
 constexpr std::array<unsigned char, kBytes> Bitcode() {
   std::array<unsigned char, kBytes> bytes{};
   for (size_t i = 0; i < kBytes; ++i) {
-    const char* const digits = kDeviceLibraryBitcode + i / 3 * 4 + i % 3;
+    const char* const digits = kDeviceLibraryBitcode + i / 3 * 4 + i % 3;  // correctness
     const size_t both = DigitOf(digits[0]) << 6 | DigitOf(digits[1]);
     bytes[i] = static_cast<unsigned char>(both >> (4 - 2 * (i % 3)));  // correctness
   }
