@@ -195,6 +195,34 @@ TEST_F(DeviceKernels, HalvesAtFullWidth) {
   EXPECT_LE(counters.thread_instructions, 8u * 16 * 4096);
 }
 
+// A thread that walks down rows reads what they have in common once.
+TEST_F(DeviceKernels, WalkedRowsShareTheirOperand) {
+  const Kernel bias = *ParseKernel(kBias);
+  const Kernel planes = *ParseKernel(
+      "kernel v1 math 1\ndims a b c\nin   0 f16 [a, b, c] dense\nin   1 f16 [c] dense\n"
+      "in   2 f16 [b, c] dense\nin   3 f16 [c] dense\n"
+      "out  0 f16 [a, b, c] dense = add(mul(in0[a, b, c], in1[c]), sub(in3[c], in2[b, c]))\n");
+  for (const char* text : {"streaming vector=4 columns=32 rows=4 walked=8",
+                           "streaming vector=1 columns=64 rows=2 walked=5"}) {
+    SCOPED_TRACE(text);
+    const Schedule schedule = *Schedule::Parse(text, DeviceKind::kCuda);
+    DeviceKernelCheck of_bias(gpu_, bias, schedule), of_planes(gpu_, planes, schedule);
+    ASSERT_EQ(of_bias.error() + of_planes.error(), "");
+    for (const std::vector<int64_t>& at : {std::vector<int64_t>{1, 4}, {33, 132}, {70, 30}})
+      EXPECT_EQ(of_bias.Run(RunOf(bias, at)), "");
+    EXPECT_EQ(of_planes.Run(RunOf(planes, {7, 11, 64})), "");
+    EXPECT_EQ(of_planes.Run(RunOf(planes, {7, 11, 33}), /*shifted=*/~0U), "");
+  }
+  const Schedule schedule = *Schedule::Parse("streaming walked=32", DeviceKind::kCuda);
+  DeviceKernelCheck check(gpu_, bias, schedule);
+  kiln_ptx_clear();
+  kiln_ptx_counters counters{};
+  EXPECT_EQ(check.Run(RunOf(bias, {256, 512}), 0, &counters), "");
+  EXPECT_LE(counters.load_sectors + counters.store_sectors, 2 * 256 * 512 / 8 * 1.02);
+  EXPECT_LE(counters.thread_instructions, 5 * 256 * 512);
+  EXPECT_EQ(counters.load_requests, counters.full_warp_loads[4]);
+}
+
 // All upper halves of f32, with lower halves at and around what is rounded up, down and to even:
 // numbers, subnormals, infinities and NaNs, to both types, in memory and within a kernel.
 TEST_F(DeviceKernels, RoundsToHalvesAsTheCpuDoes) {
