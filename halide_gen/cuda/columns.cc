@@ -21,7 +21,6 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::MemoryType;
 using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
@@ -193,10 +192,8 @@ void ColumnForm::ScheduleHeld(Func& out, const Var& block, const Var& thread) {
   for (Held& held : held_) {
     Lanes(held.func);
     if (Shared()) {
-      held.func.compute_at(out, block)
-          .store_in(MemoryType::GPUShared)
-          .bound_extent(x_, threads)
-          .gpu_threads(x_);
+      StoreInShared(held.func, x_, int64_t{threads} * vector_);
+      held.func.compute_at(out, block).bound_extent(x_, threads).gpu_threads(x_);
     } else {
       held.func.compute_at(out, thread).bound_extent(x_, 1);
     }
@@ -205,8 +202,8 @@ void ColumnForm::ScheduleHeld(Func& out, const Var& block, const Var& thread) {
       Lanes(held.fold);
       held.fold.compute_at(held.func, x_).bound_extent(x_, 1);
       Lanes(held.runs);
+      StoreInShared(held.runs, x_, columns_.runs * threads * vector_);
       held.runs.compute_at(out, block)
-          .store_in(MemoryType::GPUShared)
           .bound_extent(x_, threads)
           .bound_extent(run_, static_cast<int>(columns_.runs))
           .split(run_, in_turn, row, static_cast<int>(columns_.rows))

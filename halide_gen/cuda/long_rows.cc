@@ -21,7 +21,6 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::MemoryType;
 using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
@@ -203,14 +202,11 @@ void LongRowForm::ScheduleLanes(Held& held, Func& at) const {
 
 void LongRowForm::ScheduleHeld(Func& out) {
   for (Held& held : held_) {
-    held.func.compute_at(out, row_)
-        .store_in(MemoryType::GPUShared)
-        .bound_extent(u_, 1)
-        .bound_extent(row_, 1)
-        .gpu_threads(u_);
+    StoreInShared(held.func, u_, 1);
+    held.func.compute_at(out, row_).bound_extent(u_, 1).bound_extent(row_, 1).gpu_threads(u_);
     if (!held.of_blocks.defined()) continue;
+    StoreInShared(held.of_blocks, t_, int64_t{map_.threads} * rows_.blocks);
     held.of_blocks.compute_at(out, row_)
-        .store_in(MemoryType::GPUShared)
         .bound_extent(t_, map_.threads)
         .bound_extent(w_, static_cast<int>(rows_.blocks))
         .bound_extent(row_, 1)

@@ -90,6 +90,13 @@ std::string WhenAligned(const Kernel& kernel, int vector) {
   return when;
 }
 
+void StoreInShared(Halide::Func& func, const Halide::Var& dim, int64_t elements) {
+  constexpr int kWidest = 8;  // correctness: bytes of an f64
+  func.store_in(Halide::MemoryType::GPUShared);
+  const int bytes = func.types()[0].bytes();
+  if (elements * bytes % kWidest != 0) func.align_storage(dim, kWidest / bytes);
+}
+
 // Halide takes a constraint of a stride for the stride only where it is a name or a number: of a
 // product, which it reads from the buffer, it is told that it is a multiple of the vector.
 void SetDenseVectors(DeviceNest& nest, const std::vector<Halide::Expr>& extents, int vector) {

@@ -55,6 +55,11 @@ bool LiesAlong(const Kernel& kernel, const KernelInput& input);
 // them begin at an access.
 std::string WhenAligned(const Kernel& kernel, int vector);
 
+// Keeps `func`, of so many elements, in shared memory, where it begins and ends at the widest
+// element there is: Halide 21 allots the sum of the bytes, and begins each Func at a multiple of
+// the widest. `dim` may have more elements for it.
+void StoreInShared(Halide::Func& func, const Halide::Var& dim, int64_t elements);
+
 // Says that the buffers of the nest's func are dense and have these extents (innermost first), of
 // which the first is `vector` elements that lie side by side, aligned to an access if there are
 // several.

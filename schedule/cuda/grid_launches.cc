@@ -110,6 +110,10 @@ class LaunchCounter {
     } else if (counts_.loops().transposes) {
       share.down_dim = static_cast<int32_t>(counts_.loops().along);
       share.down = static_cast<double>(grid_.steps);
+    } else if (Walks()) {
+      share.down_dim = inner - 1;
+      const double rows_of_thread = shape_.Outer() / static_cast<double>(grid_.rows);
+      share.down = std::min(static_cast<double>(grid_.steps), rows_of_thread);
     } else if (!counts_.OneNest()) {
       reduced = row;
       share.along = row / columns * shape_.IdleFor(row);
@@ -130,6 +134,7 @@ class LaunchCounter {
     }
     launch.independent *= half_warps_ / idle_;
     launch.registers += shape_.Vector() * (2 + kept * static_cast<double>(grid_.steps));
+    if (Walks()) launch.registers += shape_.Vector() * kAhead;
     if (counts_.loops().transposes) {  // through shared memory
       launch.work_ns += 2 * transposed_ * kOfAccess * machine_.add_ns;
       launch.rounds += launch.threads * kOfShared;
@@ -221,6 +226,9 @@ class LaunchCounter {
     Finish(launch);
   }
 
+  // Whether threads walk down rows, a load after the other.
+  bool Walks() const { return counts_.OneNest() && !counts_.loops().transposes && grid_.steps > 1; }
+
   bool FromMemory(size_t stage) const {
     return shape_.Levelled() &&
            (counts_.Apart() ? counts_.Stored(stage) : counts_.IsReduction(stage));
@@ -282,11 +290,13 @@ class LaunchCounter {
     if (counts_.IsReduction(e)) launch.work_ns += runs * CombineNs(counts_.stage(e), machine_);
     if (!counts_.Stored(e)) return;
     // What passes ask for, each after the one before.
-    const auto steps = static_cast<double>(grid_.steps);
-    const bool loops = counts_.IsReduction(e) || passes_;
+    const double steps = Walks() ? 1 : static_cast<double>(grid_.steps);
+    const bool loops = counts_.IsReduction(e) || passes_ || Walks();
     const bool unrolled = loops && instructions_ * shape_.Vector() <= kShortStep;
-    if (asked_ > 0)
-      launch.rounds += asked_ / ahead_ / (unrolled ? std::max(kAhead, steps) : steps) * idle_;
+    double rounds =
+        asked_ > 0 ? asked_ / ahead_ / (unrolled ? std::max(kAhead, steps) : steps) * idle_ : 0;
+    if (Walks()) rounds = std::max(rounds, runs / share_.along / share_.down);  // one of a thread
+    launch.rounds += rounds;
     asked_ = ahead_ = instructions_ = 0;
   }
 

@@ -19,17 +19,23 @@ int32_t GridShape::ReducedDim() const {
   return -1;
 }
 
+double GridShape::Outer() const {
+  const auto along = static_cast<int32_t>(counts_.loops().along);
+  double outer = 1;
+  for (int32_t d = 0; d < kernel_.innermost(); ++d)
+    if (!counts_.loops().transposes || d != along) outer *= counts_.extent(d);
+  return outer;
+}
+
 double GridShape::Blocks() const {
   const double row = counts_.extent(kernel_.innermost());
   const double columns = static_cast<double>(grid_.columns);
   if (Tiled()) return TileBlocks(1);
-  double outer = 1;
   const auto along = static_cast<int32_t>(counts_.loops().along);
-  for (int32_t d = 0; d < kernel_.innermost(); ++d)
-    if (!counts_.loops().transposes || d != along) outer *= counts_.extent(d);
+  double outer = Outer();
   if (counts_.loops().transposes)
     return Quotient(row, columns) * Quotient(counts_.extent(along), columns) * outer;
-  outer = Quotient(outer, static_cast<double>(grid_.rows));
+  outer = Quotient(outer, static_cast<double>(grid_.rows * (counts_.OneNest() ? grid_.steps : 1)));
   return counts_.OneNest() ? Quotient(row, Vector() * columns) * outer : outer;
 }
 

@@ -30,6 +30,8 @@ class GridShape {
   // The dim other than the innermost that is reduced; -1: none.
   int32_t ReducedDim() const;
 
+  // Rows: the extents of all dims but the innermost and one that is transposed.
+  double Outer() const;
   // Blocks of a launch of outputs, and over columns of which each block makes one of `pieces`.
   double Blocks() const;
   double TileBlocks(double pieces) const;

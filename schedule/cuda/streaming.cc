@@ -10,6 +10,8 @@ namespace kiln {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;  // correctness: the widest access of a thread
+constexpr int64_t kFewestWalked = 4;  // compile time: rows of a thread that are tried
+constexpr int64_t kMostWalked = 32;   // compile time: 2 % more requests than of other operands
 constexpr int64_t kOfColumns = 16;    // compile time: the most columns / the fewest that are tried
 
 Decision Accepts(const Kernel& kernel) {
@@ -29,9 +31,27 @@ int64_t MostColumns(const Kernel& kernel, const SizeClass& sizes, int64_t vector
   return columns;
 }
 
+// Whether some operand is read once by a thread that walks down rows, in expressions that are all
+// at its own element.
+bool KeepsRows(const Kernel& kernel) {
+  const auto elsewhere = [&](const ExprNode& node) {
+    return node.op == ScalarOp::kRead && node.source == ReadSource::kStage &&
+           !IsIdentityRead(node, kernel.stages[static_cast<size_t>(node.ref)].dims);
+  };
+  const auto none_elsewhere = [&](const auto& made) {
+    return std::none_of(made.expr.nodes().begin(), made.expr.nodes().end(), elsewhere);
+  };
+  return std::any_of(kernel.inputs.begin(), kernel.inputs.end(),
+                     [&](const KernelInput& input) { return IsRowOfAll(kernel, input); }) &&
+         std::all_of(kernel.stages.begin(), kernel.stages.end(), none_elsewhere) &&
+         std::all_of(kernel.outputs.begin(), kernel.outputs.end(), none_elsewhere);
+}
+
 std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, const Machine&) {
   std::vector<Schedule> candidates;
-  for (int64_t vector = WidestVector(kernel); vector >= 1; vector /= 2) {
+  const int64_t widest = WidestVector(kernel);
+  for (int64_t vector = widest; vector >= 1; vector /= 2) {
+    const bool keeps = vector == widest && KeepsRows(kernel);
     const int64_t most =
         kernel.num_iterated() > 1 ? MostColumns(kernel, sizes, vector) : kBlockThreads;
     for (int64_t columns = most; columns >= 1 && columns >= most / kOfColumns; columns /= 2) {
@@ -41,7 +61,13 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, c
       streaming.rows = kernel.num_iterated() > 1 ? kBlockThreads / columns : 1;
       Schedule schedule(kStreaming, streaming);
       schedule.in_place = ElementwisePairs(kernel);
-      candidates.push_back(std::move(schedule));
+      candidates.push_back(schedule);
+      for (int64_t walked = kFewestWalked; keeps && walked <= kMostWalked; walked *= 2) {
+        streaming.walked = walked;
+        Schedule walks(kStreaming, streaming);
+        walks.in_place = schedule.in_place;
+        candidates.push_back(std::move(walks));
+      }
       if (kernel.num_iterated() == 1) break;
     }
   }
@@ -49,6 +75,11 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes, c
 }
 
 }  // namespace
+
+bool IsRowOfAll(const Kernel& kernel, const KernelInput& input) {
+  return kernel.num_iterated() > 1 && input.layout == Layout::kDense &&
+         input.dims == std::vector<int32_t>{kernel.innermost()};
+}
 
 int64_t WidestVector(const Kernel& kernel) {
   int64_t least = kAccessBytes;
@@ -61,7 +92,10 @@ int64_t WidestVector(const Kernel& kernel) {
   return kAccessBytes / least;
 }
 
-absl::Status Streaming::CheckFor(const Kernel&) const {
+absl::Status Streaming::CheckFor(const Kernel& kernel) const {
+  if (walked > 1 && !KeepsRows(kernel))
+    return absl::InvalidArgumentError(absl::StrCat(
+        "streaming: walked=", walked, " is for kernels with an operand that all rows read alike"));
   if (columns * rows <= kThreadsRange.most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("streaming: columns=", columns, " rows=", rows,
                                                  " are more than ", kThreadsRange.most,

@@ -120,7 +120,7 @@ class DeviceKernels : public testing::Test {
 
 TEST_F(DeviceKernels, ElementwiseOfAnyLength) {
   CheckAll(kRelu, {{1}, {4}, {127}, {512}, {1001}}, {1 << 20});
-  CheckAll(kBias, {{1, 1}, {3, 4}, {5, 33}, {7, 64}, {2, 1030}}, {1 << 20, 1 << 20});
+  CheckAll(kBias, {{1, 1}, {3, 4}, {5, 33}, {7, 64}, {2, 1030}}, {1 << 20, 1 << 20}, 5);
   CheckAll(kHalves, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
   CheckAll(kNarrow, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
   CheckAll(kBytes, {{3, 5}, {2, 128}, {3, 1000}}, {1 << 20, 1 << 20}, 5);
@@ -129,7 +129,7 @@ TEST_F(DeviceKernels, ElementwiseOfAnyLength) {
 TEST_F(DeviceKernels, TilesOfAnyShape) {
   CheckAll(kTransposed, {{1, 1}, {3, 4}, {40, 33}, {7, 64}, {64, 70}}, {1 << 20, 1 << 20});
   CheckAll(kTransposedPlanes, {{1, 1, 1, 1}, {2, 3, 5, 7}, {1, 2, 33, 34}, {2, 35, 2, 40}},
-           {1 << 10, 1 << 10, 1 << 10, 1 << 10});
+           {1 << 10, 1 << 10, 1 << 10, 1 << 10}, 3);
 }
 
 TEST_F(DeviceKernels, RowsInRegisters) {
@@ -193,6 +193,34 @@ TEST_F(DeviceKernels, HalvesAtFullWidth) {
   EXPECT_EQ(counters.local_accesses, 0u);
   // Of eight elements: two loads and a store, sixteen widened, eight sums, four pairs rounded.
   EXPECT_LE(counters.thread_instructions, 8u * 16 * 4096);
+}
+
+// A thread that walks down rows reads what they have in common once.
+TEST_F(DeviceKernels, WalkedRowsShareTheirOperand) {
+  const Kernel bias = *ParseKernel(kBias);
+  const Kernel planes = *ParseKernel(
+      "kernel v1 math 1\ndims a b c\nin   0 f16 [a, b, c] dense\nin   1 f16 [c] dense\n"
+      "in   2 f16 [b, c] dense\nin   3 f16 [c] dense\n"
+      "out  0 f16 [a, b, c] dense = add(mul(in0[a, b, c], in1[c]), sub(in3[c], in2[b, c]))\n");
+  for (const char* text : {"streaming vector=4 columns=32 rows=4 walked=8",
+                           "streaming vector=1 columns=64 rows=2 walked=5"}) {
+    SCOPED_TRACE(text);
+    const Schedule schedule = *Schedule::Parse(text, DeviceKind::kCuda);
+    DeviceKernelCheck of_bias(gpu_, bias, schedule), of_planes(gpu_, planes, schedule);
+    ASSERT_EQ(of_bias.error() + of_planes.error(), "");
+    for (const std::vector<int64_t>& at : {std::vector<int64_t>{1, 4}, {33, 132}, {70, 30}})
+      EXPECT_EQ(of_bias.Run(RunOf(bias, at)), "");
+    EXPECT_EQ(of_planes.Run(RunOf(planes, {7, 11, 64})), "");
+    EXPECT_EQ(of_planes.Run(RunOf(planes, {7, 11, 33}), /*shifted=*/~0U), "");
+  }
+  const Schedule schedule = *Schedule::Parse("streaming walked=32", DeviceKind::kCuda);
+  DeviceKernelCheck check(gpu_, bias, schedule);
+  kiln_ptx_clear();
+  kiln_ptx_counters counters{};
+  EXPECT_EQ(check.Run(RunOf(bias, {256, 512}), 0, &counters), "");
+  EXPECT_LE(counters.load_sectors + counters.store_sectors, 2 * 256 * 512 / 8 * 1.02);
+  EXPECT_LE(counters.thread_instructions, 5 * 256 * 512);
+  EXPECT_EQ(counters.load_requests, counters.full_warp_loads[4]);
 }
 
 // All upper halves of f32, with lower halves at and around what is rounded up, down and to even:
@@ -322,6 +350,27 @@ TEST_F(DeviceKernels, WhatABlockSharesIsWritten) {
   CheckAll(kRows, {{9, 40}, {3, 5000}}, {1 << 20, 1 << 20}, 2);
   CheckAll(kPlanes, {{9, 40, 8}, {3, 70, 33}}, {1 << 10, 128, 1 << 20}, 4);
   CheckAll(kTransposes, {{9, 40, 8}, {3, 70, 33}}, {1 << 10, 1 << 10, 1 << 10}, 4);
+}
+
+// Elements of 4 and of 8 bytes that a block shares.
+TEST_F(DeviceKernels, WhatABlockSharesLiesApart) {
+  constexpr char kRows[] =
+      "kernel v1 math 1\ndims a b\nin   0 f32 [a, b] dense\nin   1 f64 [a, b] dense\n"
+      "s0 : f32 [a] = reduce add over b (in0[a, b])\n"
+      "s1 : f32 [a] = reduce add over b (mul(sub(in0[a, b], s0[a]), in0[a, b]))\n"
+      "s2 : f32 [a] = sqrt(s1[a])\ns3 : bool [a] = lt(s1[a], s0[a])\n"
+      "s4 : f64 [a] = reduce add over b "
+      "(mul(cast<f64>(div(sub(in0[a, b], s0[a]), s2[a])), in1[a, b]))\n"
+      "out  0 f64 [a] dense = select(s3[a], s4[a], cast<f64>(s2[a]))\n";
+  constexpr char kPlanes[] =
+      "kernel v1 math 1\ndims a b c\nin   0 f32 [a, b, c] dense\nin   1 f64 [a, b, c] dense\n"
+      "s0 : f32 [a, c] = reduce add over b (in0[a, b, c])\n"
+      "s1 : bool [a, c] = reduce or over b (lt(in0[a, b, c], s0[a, c]))\n"
+      "s2 : f64 [a, c] = reduce add over b "
+      "(mul(cast<f64>(sub(in0[a, b, c], s0[a, c])), in1[a, b, c]))\n"
+      "out  0 f64 [a, c] dense = select(s1[a, c], s2[a, c], cast<f64>(s0[a, c]))\n";
+  CheckAll(kRows, {{3, 6}, {2, 4100}}, {1 << 20, 1 << 20}, 2);
+  CheckAll(kPlanes, {{3, 70, 1}, {2, 40, 8}, {2, 33, 9}}, {1 << 10, 128, 1 << 20}, 5);
 }
 
 // A row that is no dense operand is read by vectors, too, where it begins at one.

@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr const char* kLevels[] = {"cuda-sm80", "cuda-sm90", "cuda-sm100", "cuda-sm120"};
 
@@ -472,6 +473,21 @@ TEST(GpuChoice, KeepsRowsInRegisters) {
   EXPECT_EQ(ChooseSchedule(relu, {{kUnbounded}}, H100()).ToString(), "streaming in_place=0:0");
   EXPECT_STREQ(ChooseSchedule(softmax, {{kUnbounded, 4096}, {false, true}}, H100()).name(),
                "warp_rows");
+}
+
+// Threads walk down rows that share an operand where there are more rows than threads at once.
+TEST(GpuChoice, WalksDownRowsOfLargeShapes) {
+  const Kernel bias = KernelOf(kBias), chain = KernelOf(kFma);
+  for (const char* level : kLevels) {
+    SCOPED_TRACE(level);
+    const auto chosen = [&](const Kernel& kernel, std::vector<int64_t> extents) {
+      return ChooseSchedule(kernel, {std::move(extents)}, Shipped(level)).ToString();
+    };
+    for (const std::vector<int64_t>& extents : kLarge)
+      EXPECT_THAT(chosen(bias, extents), HasSubstr("walked="));
+    EXPECT_THAT(chosen(bias, {4, 1024}), Not(HasSubstr("walked=")));
+    EXPECT_THAT(chosen(chain, {1 << 26}), Not(HasSubstr("walked=")));
+  }
 }
 
 }  // namespace
