@@ -305,8 +305,8 @@ class KILN_API Context {
   absl::StatusOr<Tensor> Output(size_t output) const;
 
   // State buffers, by the name of their input. State: a view of what the next run reads, valid
-  // until then; of a state on a device a copy. SetState copies. After a run that failed while it wrote a state in place, runs
-  // answer kFailedPrecondition until SetState or ResetStates.
+  // until then; of a state on a device a copy. SetState copies. After a run that failed while it
+  // wrote a state in place, runs answer kFailedPrecondition until SetState or ResetStates.
   absl::StatusOr<Tensor> State(absl::string_view input) const;
   absl::Status SetState(absl::string_view input, const Tensor& value);
   // As they were at the beginning.
