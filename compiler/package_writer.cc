@@ -45,7 +45,7 @@ void LeaveOutWhatWasMeasured(Entry& entry) {
     std::map<std::string, std::string> meta = ParseMeta(section.bytes);
     meta.erase("wall_ms");
     // That it was the emulator stays, as that it was nobody: no GPU has run it.
-    if (!absl::StartsWith(meta["validated_on"], kEmulatedModel)) meta.erase("validated_on");
+    if (!absl::StrContains(meta["validated_on"], kEmulatedModel)) meta.erase("validated_on");
     section.bytes = FormatMeta(meta);
   }
 }

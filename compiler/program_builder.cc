@@ -143,11 +143,20 @@ class Builder {
     return at->second;
   }
 
-  // Sees to it that what follows can read the value there: copies it from its home, once.
+  // Sees to it that what follows can read the value there: copies it from its home, once. A
+  // constant lies in both, and so does a view of one: no run copies it.
   void Bring(ValueId id, Where where) {
     if (!id.valid() || graph_.value(id).constant.has_value() || HomeOf(id) == where ||
         buffer_of_.count({id, where}) != 0)
       return;
+    if (const auto seen = constant_views_.find(id); seen != constant_views_.end()) {
+      Bring(seen->second.base, where);
+      program::Thunk* const thunk = region_->add_thunks();
+      thunk->set_name(graph_.value(id).name);
+      SetStridedRef(seen->second, where, thunk->mutable_view()->mutable_from());
+      SetRef(id, where, thunk->mutable_view()->mutable_to());
+      return;
+    }
     program::Thunk* const thunk = region_->add_thunks();
     thunk->set_name(absl::StrCat("copy of ", graph_.value(id).name,
                                  where == Where::kHost ? " to the host" : " to the device"));
@@ -210,6 +219,8 @@ class Builder {
   void AddView(const Group& group, const StridedView& from, ValueId to) {
     const Where where = HomeOf(from.base);
     home_of_[to] = where;
+    if (graph_.value(from.base).constant.has_value() || constant_views_.count(from.base) != 0)
+      constant_views_.emplace(to, from);
     program::ViewThunk* const view = NewThunk(group)->mutable_view();
     SetStridedRef(from, where, view->mutable_from());
     SetRef(to, where, view->mutable_to());
@@ -421,10 +432,11 @@ class Builder {
   BuiltProgram out_;
   program::Region* region_ = nullptr;
   std::map<std::pair<ValueId, Where>, int> buffer_of_;
-  std::map<ValueId, Where> home_of_;    // of what thunks write; others' is the host
-  std::map<ValueId, int> constant_of_;  // index of a constant
-  std::map<ValueId, int> output_of_;    // value written by a thunk -> program output
-  std::map<std::string, int> kernels_;  // serialised KernelDef -> index
+  std::map<ValueId, StridedView> constant_views_;  // values that are views of constants
+  std::map<ValueId, Where> home_of_;               // of what thunks write; others' is the host
+  std::map<ValueId, int> constant_of_;             // index of a constant
+  std::map<ValueId, int> output_of_;               // value written by a thunk -> program output
+  std::map<std::string, int> kernels_;             // serialised KernelDef -> index
 };
 
 }  // namespace

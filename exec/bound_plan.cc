@@ -288,7 +288,11 @@ absl::Status BoundPlan::RunClocked(size_t i, const PlanLaunch& launch, size_t la
                                 : RunLaunch(step, launch, run.launcher);
   };
   if (run.ms == nullptr) return body();
-  if (queue_ != nullptr && step.queued && !IsVm(step)) {
+  // A copy from or to the host is the host's work too; what it takes ends when it has arrived.
+  const auto* const copy = std::get_if<CopyLaunch>(&launch);
+  const bool crosses =
+      copy != nullptr && (copy->way == CopyLaunch::Way::kIn || copy->way == CopyLaunch::Way::kOut);
+  if (queue_ != nullptr && step.queued && !crosses && !IsVm(step)) {
     KILN_RETURN_IF_ERROR(queue_->FlushCache());
     KILN_RETURN_IF_ERROR(queue_->Mark(2 * marked_.size()));
     KILN_RETURN_IF_ERROR(body());
@@ -296,9 +300,10 @@ absl::Status BoundPlan::RunClocked(size_t i, const PlanLaunch& launch, size_t la
     marked_.push_back(i);
     return absl::OkStatus();
   }
-  if (queue_ != nullptr) KILN_RETURN_IF_ERROR(queue_->WaitForCopies());
+  if (queue_ != nullptr) KILN_RETURN_IF_ERROR(crosses ? queue_->Wait() : queue_->WaitForCopies());
   const Clock::time_point start = Clock::now();
   KILN_RETURN_IF_ERROR(body());
+  if (crosses) KILN_RETURN_IF_ERROR(queue_->Wait());
   (*run.ms)[i] += MillisecondsSince(start);
   return absl::OkStatus();
 }

@@ -99,7 +99,7 @@ absl::StatusOr<Tensor> Context::State(absl::string_view input) const {
   if (impl_ == nullptr) return Empty();
   return CatchExceptions("state", [&]() -> absl::StatusOr<Tensor> {
     KILN_ASSIGN_OR_RETURN(const size_t index, impl_->model->InputIndex(input));
-    return impl_->states.Get(index, input);
+    return impl_->State(index, input);
   });
 }
 absl::Status Context::SetState(absl::string_view input, const Tensor& value) {
@@ -111,7 +111,7 @@ absl::Status Context::SetState(absl::string_view input, const Tensor& value) {
 }
 absl::Status Context::ResetStates() {
   if (impl_ == nullptr) return Empty();
-  return CatchExceptions("state", [&] { return impl_->states.Reset(); });
+  return CatchExceptions("state", [&] { return impl_->ResetStates(); });
 }
 
 void Context::Trim() {

@@ -150,13 +150,16 @@ absl::Status Context::Impl::SetOutputs(const std::vector<std::string>& names) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
+absl::StatusOr<Tensor> Context::Impl::Output(size_t output) {
   const std::vector<PortInfo>& ports = model->provider->outputs();
   if (output >= ports.size()) return NoHandle("output", output, ports);
   const std::string& name = ports[output].name;
   if (has_run && !wanted[output]) {
     return absl::FailedPreconditionError(absl::StrCat(
         "output \"", name, "\": it was not computed; name it among those of SetOutputs"));
+  }
+  if (has_run && states.on_device()) {
+    if (const std::optional<size_t> input = states.InputOf(output)) return State(*input, name);
   }
   if (has_run) return outputs[output];
   return absl::FailedPreconditionError(absl::StrCat("output \"", name, "\": nothing has run",
@@ -166,12 +169,34 @@ absl::StatusOr<Tensor> Context::Impl::Output(size_t output) const {
 absl::Status Context::Impl::SetState(size_t input, const Tensor& value) {
   const PortInfo& port = model->provider->inputs()[input];
   KILN_RETURN_IF_ERROR(CheckTensor("state", port, value, nullptr));
-  return states.Set(input, port.name, value);
+  KILN_ASSIGN_OR_RETURN(DeviceQueue* const used, QueueOfStates());
+  return states.Set(input, port.name, value, used);
+}
+
+absl::StatusOr<Tensor> Context::Impl::State(size_t input, absl::string_view name) {
+  KILN_ASSIGN_OR_RETURN(DeviceQueue* const used, QueueOfStates());
+  return states.Get(input, name, used);
+}
+
+absl::Status Context::Impl::ResetStates() {
+  KILN_ASSIGN_OR_RETURN(DeviceQueue* const used, QueueOfStates());
+  return states.Reset(used);
+}
+
+absl::StatusOr<DeviceQueue*> Context::Impl::QueueOfStates() {
+  if (!states.on_device()) return nullptr;
+  KILN_RETURN_IF_ERROR(NeedQueue());
+  return queue.get();
 }
 
 std::vector<Tensor> Context::Impl::TakeOutputs() {
   std::vector<Tensor> taken = outputs;
-  for (const StatePorts& state : model->states) taken[state.output] = taken[state.output].Clone();
+  for (const StatePorts& state : model->states) {
+    Tensor& output = taken[state.output];
+    const absl::StatusOr<Tensor> host =
+        output.device() == Device() ? output : State(state.input, "");
+    output = host.ok() ? host->Clone() : Tensor();
+  }
   for (std::vector<Tensor>& owned : owned_outputs) owned.clear();
   DropOutputs();
   return taken;

@@ -223,18 +223,33 @@ absl::Status Context::Impl::RunOnce(const RunControl& control, std::vector<Thunk
   KILN_RETURN_IF_ERROR(control.Check());
   KILN_RETURN_IF_ERROR(CompleteInputs());
   KILN_RETURN_IF_ERROR(CheckAllBound());
-  const PortPlaces places = Places();
-  if (places.none()) return RunBound(control, times, {});
-  if (!lands) {
-    const absl::Status status = RunBound(control, times, places);
-    if (!IsNeedsHost(status)) return status;
+  if (!model->states.empty() && device() != nullptr && !states_land) {
+    KILN_RETURN_IF_ERROR(NeedQueue());
+    KILN_RETURN_IF_ERROR(states.MoveToDevice(*queue));
   }
-  return RunLanded(control, times);
+  for (;;) {
+    KILN_ASSIGN_OR_RETURN(DeviceQueue* const used, QueueOfStates());
+    KILN_RETURN_IF_ERROR(states.Begin(bound_inputs, used));
+    PortPlaces places = Places();
+    states.AddPlaces(places);
+    if (places.none()) return RunBound(control, times, {});
+    if (!lands) {
+      const absl::Status status = RunBound(control, times, places);
+      if (!IsNeedsHost(status)) return status;
+    }
+    if (!states.on_device()) return RunLanded(control, times);
+    // Perhaps it is a state that the host needs.
+    KILN_RETURN_IF_ERROR(states.MoveToHost(*queue));
+    for (const StatePorts& state : model->states) bound_outputs[state.output].reset();
+    states_land = true;
+    lands = false;
+  }
 }
 
 absl::Status Context::Impl::RunBound(const RunControl& control, std::vector<ThunkTime>* times,
                                      const PortPlaces& places) {
-  KILN_RETURN_IF_ERROR(states.Begin(bound_inputs));
+  KILN_ASSIGN_OR_RETURN(DeviceQueue* const used, QueueOfStates());
+  KILN_RETURN_IF_ERROR(states.Begin(bound_inputs, used));
   const absl::StatusOr<Bound*> found = FindBound(places);
   lands = lands || IsNeedsHost(found.status());
   KILN_ASSIGN_OR_RETURN(Bound* const bound, found);

@@ -221,7 +221,7 @@ absl::StatusOr<std::vector<Tensor>> Model::State::Run(const NamedTensors& inputs
   }
   std::unique_ptr<Context::Impl> context = Take();
   const auto run = [&]() -> absl::Status {
-    if (!states.empty()) KILN_RETURN_IF_ERROR(context->states.Reset());
+    if (!states.empty()) KILN_RETURN_IF_ERROR(context->ResetStates());
     for (auto input = inputs.begin(); input != inputs.end(); ++input) {
       const auto same = [&](const auto& other) { return other.first == input->first; };
       if (std::any_of(inputs.begin(), input, same))

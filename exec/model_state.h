@@ -137,8 +137,12 @@ struct KILN_INSIDE Context::Impl {
   absl::Status BindParts(size_t input, const std::vector<Tensor>& parts);
   absl::Status BindOutput(size_t output, Tensor view);
   absl::Status SetOutputs(const std::vector<std::string>& names);
-  absl::StatusOr<Tensor> Output(size_t output) const;
+  absl::StatusOr<Tensor> Output(size_t output);
   absl::Status SetState(size_t input, const Tensor& value);
+  absl::StatusOr<Tensor> State(size_t input, absl::string_view name);
+  absl::Status ResetStates();
+  // Null unless states lie on the device.
+  absl::StatusOr<DeviceQueue*> QueueOfStates();
   // With `times`, runs with a clock around every thunk.
   absl::Status Run(const RunControl& control, std::vector<ThunkTime>* times);
   // The outputs of the last run; owned ones leave the context.
@@ -218,6 +222,7 @@ struct KILN_INSIDE Context::Impl {
   bool shared = false;              // an output is written where an input lies
   std::vector<size_t> copied;       // inputs that a run reads from input_copies
   bool lands = false;               // a program has needed on the host what is bound on the device
+  bool states_land = false;         // or a state, which then stays on the host
   // Where everything lies is looked into when something has moved, or for another plan.
   bool moved = true;
   const BoundPlan* placed = nullptr;

@@ -54,7 +54,8 @@ using NamedShapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 // in place where the plan allows; else there are two buffers that take turns. Neither port is bound
 // by the caller. It begins as zeros where the input's shape is known, else with Context::SetState
 // (an empty tensor for a cache that holds nothing yet). Model::Run begins so each time, and cannot
-// run a model with a state that needs SetState.
+// run a model with a state that needs SetState. Where the model runs on a device it stays in memory
+// of that, and is copied to the host for Context::State and Context::Output alone.
 struct StateBuffer {
   std::string input, output;
 };
@@ -185,8 +186,8 @@ struct MemoryReport {
   int64_t states = 0;                         // state buffers of all contexts
   int64_t plans = 0, plan_bytes = 0;          // kept
   int64_t idle_contexts = 0, idle_bytes = 0;  // of contexts that wait for Model::Run
-  // In memory of the runtime's device: temporaries of all contexts, and the constants of the newest
-  // plan that are read there.
+  // In memory of the runtime's device: temporaries and states of all contexts, and the constants of
+  // the newest plan that are read there.
   int64_t device_arenas = 0, device_constants = 0;
 };
 
@@ -304,8 +305,8 @@ class KILN_API Context {
   absl::StatusOr<Tensor> Output(size_t output) const;
 
   // State buffers, by the name of their input. State: a view of what the next run reads, valid
-  // until then. SetState copies. After a run that failed while it wrote a state in place, runs
-  // answer kFailedPrecondition until SetState or ResetStates.
+  // until then; of a state on a device a copy. SetState copies. After a run that failed while it
+  // wrote a state in place, runs answer kFailedPrecondition until SetState or ResetStates.
   absl::StatusOr<Tensor> State(absl::string_view input) const;
   absl::Status SetState(absl::string_view input, const Tensor& value);
   // As they were at the beginning.

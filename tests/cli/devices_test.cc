@@ -114,6 +114,27 @@ TEST_F(DevicesTest, ProfilesKernelsByTheDevicesClock) {
   EXPECT_GT(results["probes"]["bandwidth_gb_s"], 0);
 }
 
+// A copy is the host's work and takes the host's time; constants, and views of them, lie on the
+// device before.
+TEST_F(DevicesTest, CopiesOfARunAreThoseOfPorts) {
+  const std::string model = dir_.File("m.graph");
+  std::ofstream(model) << "graph g\ninput x : f32 [n, 3]\n"
+                          "const c : f32 [3, 2] = [1, 2, 3, 4, 5, 6]\n"
+                          "m = matmul(x, c)\noutput m\n";
+  const ProcessResult result =
+      Kiln({"bench", model, "--device", "cuda-emulated", "--cache-dir", dir_.File("cache"), "--dim",
+            "n=50", "--iters", "1", "--profile", "--json", "-q"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  std::vector<std::string> copies;
+  const json results = json::parse(result.out)["results"];
+  for (const json& row : results["profile"]) {
+    if (row["kind"] != "copy") continue;
+    copies.push_back(row["name"]);
+    EXPECT_GT(row["ms"], 0) << row;
+  }
+  EXPECT_EQ(copies.size(), 2u) << results["profile"];  // x and m
+}
+
 TEST_F(DevicesTest, AllThatReadsPlansReadsThoseOfADevice) {
   const std::string model = dir_.File("m.graph");
   std::ofstream(model) << "graph g\ninput x : f32 [70]\ny = tanh(x)\noutput y\n";
@@ -149,8 +170,8 @@ TEST_F(DevicesTest, ShowsKernelsOfAPackage) {
   ASSERT_EQ(results["targets"].size(), 1u) << results;
   EXPECT_EQ(results["targets"][0]["name"], "cuda-sm80");
   const json kernel = results["package"]["kernels"][0];
-  EXPECT_EQ(kernel["validated_on"], "Emulated sm_80");
-  EXPECT_THAT(Kiln({"inspect", package}).out, testing::HasSubstr("on Emulated sm_80"));
+  EXPECT_EQ(kernel["validated_on"], "cuda Emulated sm_80");
+  EXPECT_THAT(Kiln({"inspect", package}).out, testing::HasSubstr("on cuda Emulated sm_80"));
   const std::string key = kernel["key"];
   const auto emitted = [&](const std::string& what) {
     const ProcessResult shown =

@@ -67,7 +67,7 @@ const Row kRows[] = {
     {"run", "--require-device", "{M} -q --require-device", 2, "", "name a GPU"},
     {"run", "--require-device", "{M} -q --require-device --device cuda-emulated", 0, "b: f32"},
     {"run", "--require-device",
-     "{M} -q --require-device --device cuda-emulated --compile-mode never", 4, "",
+     "{M} -q --require-device --device cuda-emulated --compile-mode never", 7, "",
      "compile_mode: is not kBlock"},
     {"run", "--threads", "{M} -q --json --threads 3", 0, "\"threads\": 3"},
     {"run", "--shape", "{M} -q --shape x=7x4", 0, "[7, 4]"},

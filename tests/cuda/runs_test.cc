@@ -70,6 +70,56 @@ TEST(DeviceRuns, OfProgramsWithAStateGiveTheBitsOfTheCpu) {
   }
 }
 
+// They stay on the device from run to run: copies are those of the other ports. What is read, or
+// set anew between runs, is as on the CPU.
+TEST(DeviceRuns, KeepStatesOnTheDevice) {
+  Restart();
+  const std::shared_ptr<Runtime> runtime = RuntimeOn(EmulatedDevice());
+  const std::vector<const char*> copies = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"};
+  for (uint64_t seed = 1; seed <= 12 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Twins twins;
+    KILN_ASSERT_OK(twins.Make(seed, {.host_thunks = false, .state = true}, runtime));
+    std::mt19937_64 random(seed);
+    const std::string state = absl::StrCat("x", twins.inputs);
+    const auto set = [&] {
+      const Tensor begin = RandomTensor(random, 70);
+      KILN_ASSERT_OK(twins.device->SetState(state, begin));
+      KILN_ASSERT_OK(twins.cpu->SetState(state, begin));
+    };
+    const auto same = [&](const char* when) {
+      KILN_ASSERT_OK_AND_ASSIGN(const Tensor got, twins.device->State(state));
+      KILN_ASSERT_OK_AND_ASSIGN(const Tensor want, twins.cpu->State(state));
+      EXPECT_EQ(got.device(), Device());
+      EXPECT_TRUE(CompareBits(got, want).ok) << when;
+    };
+    set();
+    for (size_t i = 0; i < twins.inputs; ++i) {
+      const Tensor x = RandomTensor(random, 70);
+      KILN_ASSERT_OK(twins.device->Bind(i, x));
+      KILN_ASSERT_OK(twins.cpu->Bind(i, x));
+    }
+    for (int run = 0; run < 6; ++run) {
+      if (run == 3) set();
+      KILN_ASSERT_OK(twins.cpu->Run());
+      const std::vector<uint64_t> calls =
+          CallsOf(copies, [&] { KILN_ASSERT_OK(twins.device->Run()); });
+      if (run > 0) {
+        EXPECT_LE(calls[0], twins.inputs) << "run " << run;
+        EXPECT_LE(calls[1], twins.outputs - 1) << "run " << run;
+      }
+      if (run % 2 == 0) same("read between runs");
+    }
+    same("at the end");
+    for (size_t i = 0; i < twins.outputs; ++i)
+      EXPECT_TRUE(CompareBits(*twins.device->Output(i), *twins.cpu->Output(i)).ok) << i;
+    const MemoryReport memory = twins.model.memory();
+    EXPECT_EQ(memory.states, 0);
+    EXPECT_GT(memory.device_arenas, 70 * 4);
+  }
+  EXPECT_EQ(TakeFindings(), "");
+}
+
 const std::vector<const char*> kLaunching = {"cuLaunchKernel", "cuGraphInstantiateWithFlags",
                                              "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch",
                                              "cuStreamSynchronize"};
