@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "graph/tensors.h"
+#include "graph/training/optimizer.h"
 #include "kiln/trainer.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
@@ -22,6 +23,7 @@
 #include "tools/report.h"
 #include "tools/train_data.h"
 #include "tools/train_history.h"
+#include "training/loss.h"
 
 namespace kiln {
 namespace {
@@ -51,6 +53,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
   KILN_RETURN_IF_ERROR(training::SetLoss(flags.loss, options));
   KILN_RETURN_IF_ERROR(training::SetOptimizer(flags.optimizer, options));
   KILN_RETURN_IF_ERROR(training::SetSchedule(flags.schedule, options));
+  KILN_RETURN_IF_ERROR(training::CheckLoss(options.loss));
+  KILN_RETURN_IF_ERROR(training::CheckOptimizer(options.optimizer));
   options.output = flags.output_name;
   options.labels = flags.labels_name;
   options.parameters = flags.parameters;

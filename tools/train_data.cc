@@ -66,6 +66,10 @@ absl::StatusOr<Samples> Samples::Read(const std::string& flag, const std::vector
   }
   std::vector<std::string> names;
   for (const PortInfo& port : ports) names.push_back(port.name);
+  for (const auto& [name, tensor] : given) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return Invalid(flag, ": there is no input \"", name, "\"", DidYouMean(name, names));
+  }
   Samples samples;
   for (const PortInfo& port : ports) {
     const auto found = std::find_if(given.begin(), given.end(),
@@ -87,9 +91,7 @@ absl::StatusOr<Samples> Samples::Read(const std::string& flag, const std::vector
     samples.tensors_.emplace_back(port.name, *std::move(tensor));
     given.erase(found);
   }
-  if (!given.empty())
-    return Invalid(flag, ": there is no input \"", given[0].first, "\", or it is given twice",
-                   DidYouMean(given[0].first, names));
+  if (!given.empty()) return Invalid(flag, ": input \"", given[0].first, "\" is given twice");
   if (samples.size_ == 0) return Invalid(flag, ": there are no samples");
   return samples;
 }

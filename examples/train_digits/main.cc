@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small network on the handwritten digits of scikit-learn, 8 x 8 pixels each, from several
-// seeds, and says what share of 360 digits that it has not seen it gets right.
+// seeds, and says what share it gets right of each fifth digit, which it has not seen.
 //
 //   train_digits digits.csv [SEEDS [EPOCHS]]
 //
@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -22,7 +21,7 @@
 
 namespace {
 
-constexpr int64_t kPixels = 64, kSide = 8, kDigits = 10, kTest = 360, kBatch = 32;
+constexpr int64_t kPixels = 64, kSide = 8, kDigits = 10, kBatch = 32;
 
 struct Digits {
   std::vector<float> pixels;    // from 0 to 1, 64 for each
@@ -42,7 +41,7 @@ absl::StatusOr<Digits> Read(const char* path) {
       digits.pixels.push_back(static_cast<float>(row[static_cast<size_t>(i)] / 16));
     digits.labels.push_back(static_cast<int64_t>(row[kPixels]));
   }
-  if (digits.labels.size() <= kTest)
+  if (digits.labels.size() < 1000)
     return absl::NotFoundError(std::string(path) +
                                ": has no digits; examples/train_digits/run "
                                "fetches them");
@@ -115,20 +114,35 @@ double Accuracy(const kiln::Tensor& logits, const kiln::Tensor& labels) {
   return static_cast<double>(right) / static_cast<double>(n);
 }
 
-// Trains on all but the last 360 digits; gives the accuracy on these.
+// Numbers of digits: first those to train on, then each fifth, which the network never sees.
+struct Split {
+  std::vector<size_t> order;
+  size_t trained = 0;
+};
+Split FixedSplit(size_t digits) {
+  Split split;
+  for (const bool seen : {true, false}) {
+    for (size_t i = 0; i < digits; ++i) {
+      if ((i % 5 != 0) == seen) split.order.push_back(i);
+    }
+    if (seen) split.trained = split.order.size();
+  }
+  return split;
+}
+
+// The accuracy on the digits that were not trained on.
 absl::StatusOr<double> Train(const Digits& digits, unsigned seed, int epochs) {
-  const size_t count = digits.labels.size() - kTest;
+  auto [order, count] = FixedSplit(digits.labels.size());
   const auto steps = static_cast<int64_t>(count / kBatch) * epochs;
   kiln::TrainerOptions options;
   options.loss = kiln::training::CrossEntropyLoss{.label_smoothing = 0.05};
   options.optimizer = kiln::training::AdamW{.weight_decay = 0.01};
   options.schedule = {.lr = 3e-3, .decay = kiln::training::CosineDecay{steps}};
   options.seed = seed;
+  options.compile.threads = 1;  // threads do not pay for so small a network
   absl::StatusOr<kiln::Trainer> trainer = kiln::Trainer::Create(Network(seed), options);
   if (!trainer.ok()) return trainer.status();
 
-  std::vector<size_t> order(digits.labels.size());
-  std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(seed);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     std::shuffle(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), random);
@@ -150,7 +164,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: train_digits digits.csv [SEEDS [EPOCHS]]\n");
     return 2;
   }
-  const int seeds = argc > 2 ? std::atoi(argv[2]) : 5, epochs = argc > 3 ? std::atoi(argv[3]) : 12;
+  const int seeds = argc > 2 ? std::atoi(argv[2]) : 5, epochs = argc > 3 ? std::atoi(argv[3]) : 20;
   const auto start = std::chrono::steady_clock::now();
   const absl::StatusOr<Digits> digits = Read(argv[1]);
   if (!digits.ok()) {
@@ -164,7 +178,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "train_digits: %s\n", std::string(accuracy.status().message()).c_str());
       return 1;
     }
-    std::printf("seed %d: %.2f %% of %d digits\n", seed, 100 * *accuracy, static_cast<int>(kTest));
+    std::printf("seed %d: %.2f %%\n", seed, 100 * *accuracy);
     std::fflush(stdout);
     sum += *accuracy;
   }

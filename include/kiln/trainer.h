@@ -179,7 +179,7 @@ class KILN_API Trainer {
   absl::Status ExportOnnx(absl::string_view path) const;
 
  private:
-  struct Impl;
+  struct KILN_INSIDE Impl;
   explicit Trainer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -491,6 +491,61 @@ def load(path: str, options: RunOptions, validate: bool) -> Model: ...
 
 def describe(model: object, name: str, folder: str) -> Description: ...
 
+class Trainer:
+    """What kiln.Trainer is made of."""
+
+    def __init__(self, model: Any, compile: CompileOptions, name: str, folder: str, loss: str, optimizer: str, schedule: str, lr: float, more: dict[str, Any]) -> None: ...
+
+    @property
+    def inputs(self) -> list[Port]:
+        """Of a step: the model's, and labels."""
+
+    @property
+    def outputs(self) -> list[Port]: ...
+
+    @property
+    def parameters(self) -> list[Port]:
+        """What is trained."""
+
+    @property
+    def statistics(self) -> list[Port]:
+        """Running means and variances."""
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step."""
+
+    def step(self, **inputs: ArrayLike) -> float:
+        """One update by this batch; the loss before it."""
+
+    def evaluate(self, **inputs: ArrayLike) -> tuple[float, dict[str, Any]]:
+        """Loss and outputs of the model in its form for inference."""
+
+    def run(self, **inputs: ArrayLike) -> dict[str, Any]:
+        """The outputs alone; there are no labels."""
+
+    def parameter(self, name: str) -> Any:
+        """A copy of a parameter or statistic."""
+
+    def set_parameter(self, name: str, value: ArrayLike) -> None:
+        """Copies `value` into a parameter or statistic."""
+
+    def set_schedule(self, schedule: str, lr: float) -> None:
+        """Another schedule; its steps count from the trainer's first."""
+
+    def save(self, path: str | PathLike[str], metadata: dict[str, str] = {}) -> None:
+        """Everything that later steps depend on, in a safetensors file."""
+
+    def load(self, path: str | PathLike[str]) -> dict[str, str]:
+        """The other way; gives the metadata."""
+
+    def export_onnx(self, path: str | PathLike[str]) -> None:
+        """The model for inference with the parameters as they are."""
+
 version: str
 
 target: str

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-HEADERS = ("cache", "compile", "dim", "gradients", "graph", "log", "model", "options", "runtime", "status", "target", "tensor")
+HEADERS = ("cache", "compile", "dim", "gradients", "graph", "trainer", "log", "model", "options", "runtime", "status", "target", "tensor")
 FORMS = {  # language: file, includes, head of a function, its end, main
     "cpp": ("page.cc", "#include <cstdint>\n#include <iostream>\n#include <memory>\n#include <string>\n#include <utility>\n#include <vector>\n"
             + "".join(f'#include "kiln/{name}.h"\n' for name in HEADERS), "static absl::Status Block{}() {{", "return absl::OkStatus();\n",

@@ -12,8 +12,8 @@ import kiln
 
 LINE = b"""graph line
 input x : f32 [n, 3]
-const w : f32 [3, 2] = 0.5
-const b : f32 [2] = 0
+const w : f32 [3, 2] = [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+const b : f32 [2] = [0, 0]
 z = matmul(x, w)
 y = add(z, b)
 output y

@@ -445,6 +445,73 @@ TEST(Trainer, TrainsOnnxFilesInInferenceForm) {
   EXPECT_NEAR(sum, 1, 1e-5);
 }
 
+// A product of x and w in f32 [..., 4], with `activation` behind it, if it has a name.
+GraphBuilder Product(Shape x_shape, const char* activation) {
+  GraphBuilder b("product");
+  const ValueId x = b.Input("x", DType::kF32, std::move(x_shape));
+  ValueId y = b.Op("matmul", {x, b.Constant(Drawn({3, 4}, 1), "w")});
+  if (activation[0] != 0) y = b.Op(activation, {y});
+  b.Output(y, "y");
+  return b;
+}
+
+// Losses of three steps, and the parameter after them.
+std::vector<double> LossesOf(GraphBuilder graph, const training::Loss& loss,
+                             const NamedTensors& data) {
+  TrainerOptions options = VmOptions();
+  options.loss = loss;
+  options.schedule.lr = 0.1;
+  absl::StatusOr<Trainer> trainer = Trainer::Create(std::move(graph), options);
+  KILN_EXPECT_OK(trainer.status());
+  std::vector<double> found;
+  for (int step = 0; step < 3 && trainer.ok(); ++step) {
+    const absl::StatusOr<double> value = trainer->Step(data);
+    KILN_EXPECT_OK(value.status());
+    found.push_back(value.value_or(NAN));
+  }
+  if (!trainer.ok()) return found;
+  const Numbers w = Values(trainer->Parameter("w").value_or(F32({0}, {})));
+  found.insert(found.end(), w.begin(), w.end());
+  return found;
+}
+
+void ExpectSameLosses(const std::vector<double>& got, const std::vector<double>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  ASSERT_EQ(got.size(), 15u);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-5) << i;
+}
+
+// The same loss said in two ways.
+TEST(Trainer, FormsOfALossAgree) {
+  const Dim n = Dim::Symbol("n");
+  const Tensor flat = Drawn({10, 3}, 5), labels = Classes(10, 4, 6);
+  const Tensor rows = Tensor::View(flat.data(), DType::kF32, {5, 2, 3}, {}, flat.owner());
+  const Tensor places = Tensor::View(labels.data(), DType::kI64, {5, 2}, {}, labels.owner());
+  const NamedTensors data = {{"x", flat}, {"labels", labels}};
+  const training::CrossEntropyLoss entropy, last{.class_axis = -1};
+  const std::vector<double> want = LossesOf(Product({n, 3}, ""), entropy, data);
+  ExpectSameLosses(LossesOf(Product({n, 2, 3}, ""), last, {{"x", rows}, {"labels", places}}), want);
+  ExpectSameLosses(LossesOf(Product({n, 3}, "softmax"), entropy, data), want);
+
+  // Places that do not count are as places that are not there.
+  Tensor more = Tensor::Allocate(DType::kF32, {12, 3}), ignored = I64({12}, Numbers(12, -7));
+  for (int64_t i = 0; i < 36; ++i) WriteFloat(more, i, i < 30 ? ReadFloat(flat, i) : 9);
+  for (int64_t i = 0; i < 10; ++i) WriteInt(ignored, i, ReadInt(labels, i));
+  ExpectSameLosses(LossesOf(Product({n, 3}, ""), training::CrossEntropyLoss{.ignore_index = -7},
+                            {{"x", more}, {"labels", ignored}}),
+                   want);
+
+  const NamedTensors halves = {{"x", flat}, {"labels", F32({10, 4}, Numbers(40, 0.5))}};
+  ExpectSameLosses(LossesOf(Product({n, 3}, "sigmoid"), training::BinaryCrossEntropyLoss(), halves),
+                   LossesOf(Product({n, 3}, ""), training::BinaryCrossEntropyLoss(), halves));
+  // Within delta Huber's loss is half of the square; Adam steps by the gradient's sign.
+  const std::vector<double> huber =
+      LossesOf(Product({n, 3}, ""), training::HuberLoss{.delta = 1e3}, halves);
+  const std::vector<double> squares =
+      LossesOf(Product({n, 3}, ""), training::MeanSquaredErrorLoss(), halves);
+  EXPECT_NEAR(2 * huber[0], squares[0], 1e-5);
+}
+
 TEST(Trainer, ErrorsSayWhatIsWrong) {
   KILN_ASSERT_OK_AND_ASSIGN(Trainer trainer, Trainer::Create(Stateful(), VmOptions()));
   TempDir dir;
