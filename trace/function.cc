@@ -104,7 +104,7 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
       value.node = NewNode();
       value.node->type = value.type;
     }
-    status = segment.program->Run(log, options_.compile, options_.profiling);
+    status = segment.program->Run(log, steps_, options_.compile, options_.profiling);
     ++stats_.runs;
     if (!status.ok()) break;
   }
@@ -247,13 +247,14 @@ absl::Status CallCore::Cut() {
     Record::Segment& segment = made_->segments.emplace_back();
     segment.end = log_.operations.size();
     if (live_.empty()) return absl::OkStatus();
-    KILN_ASSIGN_OR_RETURN(segment.program, Program::Create(log_, begin_, segment.end, live_));
+    segment.program = std::make_unique<Program>(begin_, segment.end, live_);
     if (function_.options_.record_only) {
       FailLive();
       return absl::OkStatus();
     }
     ++function_.stats_.runs;
-    return segment.program->Run(log_, function_.options_.compile, function_.options_.profiling);
+    return segment.program->Run(log_, function_.steps_, function_.options_.compile,
+                                function_.options_.profiling);
   });
   begin_ = log_.operations.size();
   return status;
@@ -263,8 +264,8 @@ absl::Status CallCore::CutReplay() {
   Record::Segment& segment = record_->segments[segment_++];
   if (segment.program != nullptr && !function_.options_.record_only) {
     ++function_.stats_.runs;
-    KILN_RETURN_IF_ERROR(
-        segment.program->Run(log_, function_.options_.compile, function_.options_.profiling));
+    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.steps_, function_.options_.compile,
+                                              function_.options_.profiling));
   }
   FailLive();
   return absl::OkStatus();

@@ -66,6 +66,7 @@ class Function {
   const bool frozen_;
   std::atomic<bool> busy_{false};
   CallTable table_;
+  Steps steps_;
   Log scratch_;                                 // of calls that replay
   std::list<std::unique_ptr<Record>> records_;  // newest use first
   TraceStats stats_;
