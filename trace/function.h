@@ -35,8 +35,9 @@ struct Record {
   };
   std::vector<Segment> segments;
   std::vector<uint32_t> results;
-  bool reads = false;     // the host has looked at a value
-  bool excludes = false;  // it has regions that are left out
+  std::vector<uint32_t> captured;  // arrays that are part of the record
+  bool reads = false;              // the host has looked at a value
+  bool excludes = false;           // it has regions that are left out
   int64_t replays = 0;
 };
 
