@@ -125,8 +125,8 @@ void Steps::MakeKey(const Log& log, const Operation& operation) {
 }
 
 bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results) {
-  // compile time: to compile an operation alone takes about three times its part of a program.
-  constexpr size_t kDearer = 3;
+  // compile time: to compile an operation alone takes about five times its part of a program.
+  constexpr size_t kDearer = 5;
   FindNeeded(log, begin, end, results);
   std::set<Words> unknown;
   size_t needed = 0;
