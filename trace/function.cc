@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/function.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,19 +82,17 @@ absl::Status Function::CheckFreezable(const Record& record) const {
 absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
                                  std::vector<Array>& results) {
   Log& log = record.log;
-  for (uint32_t id = 0; id < log.values.size(); ++id) {
-    LogValue& value = log.values[id];
-    if (value.kind == LogValue::Kind::kArgument)
-      value.node = Share(arguments[value.origin]->node());
-    if (value.kind != LogValue::Kind::kCaptured) continue;
+  for (const uint32_t id : record.captured) {
+    const LogValue& value = log.values[id];
     if (value.node->refs.load(std::memory_order_acquire) > 1) continue;
-    log.ReleaseNodes();
     return TraceFailure(
         name(), TraceError::kConstant,
         absl::StrCat("nobody but the record has the captured ", value.type.ToString(),
                      " any more, which operation ", value.origin, " at ",
                      ToString(log.operations[value.origin].where), " takes"));
   }
+  const auto count = static_cast<uint32_t>(record.arguments.size());
+  for (uint32_t k = 0; k < count; ++k) log.values[k].node = Share(arguments[k]->node());
   absl::Status status;
   for (const Record::Segment& segment : record.segments) {
     if (segment.program == nullptr) continue;
@@ -104,15 +101,18 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
       value.node = NewNode();
       value.node->type = value.type;
     }
-    status = segment.program->Run(log, options_.compile, options_.profiling);
+    status = segment.program->Run(log, steps_, options_.compile, options_.profiling);
     ++stats_.runs;
     if (!status.ok()) break;
   }
   if (status.ok()) {
-    results.clear();
     for (const uint32_t id : record.results) results.emplace_back(Share(log.values[id].node));
   }
-  log.ReleaseNodes();
+  for (uint32_t k = 0; k < count; ++k) log.ReleaseValue(k);
+  for (const Record::Segment& segment : record.segments) {
+    if (segment.program == nullptr) continue;
+    for (const uint32_t id : segment.program->results()) log.ReleaseValue(id);
+  }
   return status;
 }
 
@@ -185,10 +185,13 @@ absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType
 absl::Status CallCore::Compare() {
   if (replayed_ == nullptr) return absl::OkStatus();
   const size_t begin = log_.operations.back().first_word, end = log_.words.size();
-  if (end <= replayed_->words.size() &&
-      std::memcmp(log_.words.data() + begin, replayed_->words.data() + begin,
-                  (end - begin) * sizeof(uint64_t)) == 0)
-    return absl::OkStatus();
+  if (end <= replayed_->words.size()) {
+    // A few words: a call of memcmp would take longer.
+    const uint64_t *const is = log_.words.data(), *const was = replayed_->words.data();
+    uint64_t different = 0;
+    for (size_t i = begin; i < end; ++i) different |= is[i] ^ was[i];
+    if (different == 0) return absl::OkStatus();
+  }
   return Explain(function_.name(), *replayed_, log_);
 }
 
@@ -247,13 +250,14 @@ absl::Status CallCore::Cut() {
     Record::Segment& segment = made_->segments.emplace_back();
     segment.end = log_.operations.size();
     if (live_.empty()) return absl::OkStatus();
-    KILN_ASSIGN_OR_RETURN(segment.program, Program::Create(log_, begin_, segment.end, live_));
+    segment.program = std::make_unique<Program>(begin_, segment.end, live_);
     if (function_.options_.record_only) {
       FailLive();
       return absl::OkStatus();
     }
     ++function_.stats_.runs;
-    return segment.program->Run(log_, function_.options_.compile, function_.options_.profiling);
+    return segment.program->Run(log_, function_.steps_, function_.options_.compile,
+                                function_.options_.profiling);
   });
   begin_ = log_.operations.size();
   return status;
@@ -263,8 +267,8 @@ absl::Status CallCore::CutReplay() {
   Record::Segment& segment = record_->segments[segment_++];
   if (segment.program != nullptr && !function_.options_.record_only) {
     ++function_.stats_.runs;
-    KILN_RETURN_IF_ERROR(
-        segment.program->Run(log_, function_.options_.compile, function_.options_.profiling));
+    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.steps_, function_.options_.compile,
+                                              function_.options_.profiling));
   }
   FailLive();
   return absl::OkStatus();
@@ -321,6 +325,8 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
     ++record_->replays;
     return absl::OkStatus();
   }
+  for (uint32_t id = 0; log_.exact && id < log_.values.size(); ++id)
+    if (log_.values[id].kind == LogValue::Kind::kCaptured) made_->captured.push_back(id);
   function_.records_.push_front(std::move(made_));
   log_kept_ = true;
   if (function_.records_.size() > kMaxRecords) function_.records_.pop_back();

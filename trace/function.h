@@ -35,8 +35,9 @@ struct Record {
   };
   std::vector<Segment> segments;
   std::vector<uint32_t> results;
-  bool reads = false;     // the host has looked at a value
-  bool excludes = false;  // it has regions that are left out
+  std::vector<uint32_t> captured;  // arrays that are part of the record
+  bool reads = false;              // the host has looked at a value
+  bool excludes = false;           // it has regions that are left out
   int64_t replays = 0;
 };
 
@@ -66,6 +67,7 @@ class Function {
   const bool frozen_;
   std::atomic<bool> busy_{false};
   CallTable table_;
+  Steps steps_;
   Log scratch_;                                 // of calls that replay
   std::list<std::unique_ptr<Record>> records_;  // newest use first
   TraceStats stats_;

@@ -117,6 +117,7 @@ class Log {
   // Gives up all nodes. Those without a value that somebody holds get the error, which is OK only
   // where there are none.
   void Clear(const absl::Status& why);
+  void ReleaseValue(uint32_t id) { ReleaseNode(values[id], absl::OkStatus()); }
   // Forgets the nodes of results and arguments, and of captured arrays unless they are compared.
   void ReleaseNodes();
 

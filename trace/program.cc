@@ -1,91 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/program.h"
 
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "kiln/graph.h"
 
 namespace kiln::tracing {
 namespace {
 
 Tensor NumberAt(uint64_t* bits, DType type) { return Tensor::View(bits, type, {}); }
 
-// Operations of a log as nodes, and the values from outside that they need.
-class Converter {
- public:
-  Converter(const Log& log, Graph& graph) : log_(log), graph_(graph), ids_(log.values.size()) {}
-
-  absl::StatusOr<ValueId> OperandOf(uint32_t id) {
-    if (id == kAbsent) return ValueId{};
-    if (ids_[id].valid()) return ids_[id];
-    const LogValue& value = log_.values[id];
-    if (value.kind == LogValue::Kind::kConstant) {
-      Tensor number = Tensor::Allocate(value.type.type, {});
-      std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
-      return ids_[id] = graph_.AddConstant("", std::move(number));
-    }
-    operands.push_back(id);
-    return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
-                                      ToShape(value.type.shape()));
-  }
-
-  absl::Status Add(const Operation& operation) {
-    std::vector<ValueId> inputs;
-    for (const uint32_t id : log_.OperandsOf(operation)) {
-      KILN_ASSIGN_OR_RETURN(inputs.emplace_back(), OperandOf(id));
-    }
-    const CallForm& form = *operation.form;
-    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
-                          graph_.AddNode(*form.op, std::move(inputs), form.attrs, "",
-                                         std::vector<std::string>(form.num_results)));
-    for (size_t k = 0; k < results.size(); ++k) ids_[operation.first_result + k] = results[k];
-    return absl::OkStatus();
-  }
-
-  std::vector<uint32_t> operands;
-
- private:
-  const Log& log_;
-  Graph& graph_;
-  std::vector<ValueId> ids_;
-};
-
-// What one run is worth: no fusion, nothing from disk, and no code.
-CompileOptions FirstSight(CompileOptions options) {
-  options.graph_opt_level = 0;
-  options.compile_mode = CompileMode::kNever;
-  options.cache = CacheOptions();
-  options.cache.enabled = false;
-  options.schedule_choice = ScheduleChoice::kReproducible;
-  options.kernels = nullptr;
-  options.dump = nullptr;
-  return options;
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Program>> Program::Create(const Log& log, size_t begin, size_t end,
-                                                         std::vector<uint32_t> results) {
-  std::unique_ptr<Program> made(new Program);
-  made->graph_.name = "trace";
-  Converter convert(log, made->graph_);
-  for (size_t i = begin; i < end; ++i) {
-    if (log.operations[i].kind == Operation::Kind::kCall)
-      KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));
-  }
-  for (size_t k = 0; k < results.size(); ++k) {
-    KILN_ASSIGN_OR_RETURN(const ValueId id, convert.OperandOf(results[k]));
-    made->graph_.AddOutput(id, absl::StrCat("y", k));
-  }
-  made->operands_ = std::move(convert.operands);
-  made->results_ = std::move(results);
-  made->numbers_.resize(made->operands_.size());
-  made->bound_.resize(made->operands_.size());
-  return made;
+absl::Status Program::Convert(const Log& log) {
+  if (!operands_.empty() || !graph_.outputs().empty()) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, operands_));
+  numbers_.resize(operands_.size());
+  bound_.resize(operands_.size());
+  return absl::OkStatus();
 }
 
 absl::Status Program::Make(CompileOptions options) {
@@ -117,9 +50,16 @@ absl::Status Program::Bind(const Log& log) {
   return absl::OkStatus();
 }
 
-absl::Status Program::Run(Log& log, const CompileOptions& options, bool timed) {
-  if (runs_ == 0) KILN_RETURN_IF_ERROR(Make(FirstSight(options)));
-  if (runs_ == 1) KILN_RETURN_IF_ERROR(Make(options));
+absl::Status Program::Run(Log& log, Steps& steps, const CompileOptions& options, bool timed) {
+  if (runs_ == 0 && steps.Suits(log, begin_, end_, results_)) {
+    KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, options));
+    ++runs_;
+    return absl::OkStatus();
+  }
+  if (runs_ <= 1) {
+    KILN_RETURN_IF_ERROR(Convert(log));
+    KILN_RETURN_IF_ERROR(Make(runs_ == 0 ? FirstSight(options) : options));
+  }
   KILN_RETURN_IF_ERROR(Bind(log));
   if (timed && runs_ > 0) {
     KILN_ASSIGN_OR_RETURN(std::vector<ThunkTime> times, context_->Profile());

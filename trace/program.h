@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: operations of a log as something that runs. It is made at once without compiled code,
-// for the VM, and anew with compiled code when it runs for the second time: what runs once is not
+// Program: operations of a log as something that runs. The first run is one operation at a time, or
+// all of them on the VM; it is compiled when it runs for the second time: what runs once is not
 // worth a compiler. Which values it gives is fixed when it is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,38 +19,37 @@
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "trace/log.h"
+#include "trace/steps.h"
 
 namespace kiln::tracing {
 
 class Program {
  public:
-  // Operations [begin, end) of the log; `results` are values that they give.
-  static absl::StatusOr<std::unique_ptr<Program>> Create(const Log& log, size_t begin, size_t end,
-                                                         std::vector<uint32_t> results);
+  // Operations [begin, end) of a log; `results` are values that they give.
+  Program(size_t begin, size_t end, std::vector<uint32_t> results)
+      : begin_(begin), end_(end), results_(std::move(results)) {}
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
-  // those that there are.
-  absl::Status Run(Log& log, const CompileOptions& options, bool timed);
+  // those that there are. All logs that it is run with have the same words.
+  absl::Status Run(Log& log, Steps& steps, const CompileOptions& options, bool timed);
 
-  // Values of the log: operands from outside of the operations, and what is computed.
-  const std::vector<uint32_t>& operands() const { return operands_; }
   const std::vector<uint32_t>& results() const { return results_; }
   int64_t runs() const { return runs_; }
   // Of timed runs: the launches of the last one, with the milliseconds of all.
   const std::vector<ThunkTime>& times() const { return times_; }
   int64_t timed_runs() const { return timed_runs_; }
-  // The operations; inputs are operands(), outputs results().
-  const Graph& graph() const { return graph_; }
 
  private:
-  Program() = default;
+  absl::Status Convert(const Log& log);
   absl::Status Make(CompileOptions options);
   absl::Status Bind(const Log& log);
 
-  Graph graph_;
-  std::vector<uint32_t> operands_, results_;
-  std::vector<uint64_t> numbers_;  // by operand, those that are numbers; never moves
-  std::vector<Tensor> bound_;      // by operand, what the context has
+  const size_t begin_, end_;
+  const std::vector<uint32_t> results_;
+  Graph graph_;                     // from the first time that it is compiled on
+  std::vector<uint32_t> operands_;  // its inputs, values of the log
+  std::vector<uint64_t> numbers_;   // by operand, those that are numbers; never moves
+  std::vector<Tensor> bound_;       // by operand, what the context has
   std::optional<Context> context_;
   int64_t runs_ = 0, timed_runs_ = 0;
   std::vector<ThunkTime> times_;

@@ -116,7 +116,7 @@ absl::Status LazyRecorder::Read(Node* node, Location) {
   return node->failed() ? node->error : absl::OkStatus();
 }
 
-absl::StatusOr<Program*> LazyRecorder::Find() {
+Program* LazyRecorder::Find() {
   // compile time and memory: structures that are kept.
   constexpr size_t kMost = 256;
   // Which values are wanted is part of the structure.
@@ -126,9 +126,7 @@ absl::StatusOr<Program*> LazyRecorder::Find() {
     structures_.splice(structures_.begin(), structures_, found->second);
     return structures_.front().program.get();
   }
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                        Program::Create(log_, 0, log_.operations.size(), live_));
-  structures_.push_front({log_.words, std::move(program)});
+  structures_.push_front({log_.words, std::make_unique<Program>(0, log_.operations.size(), live_)});
   by_words_.emplace(WordsView(structures_.front().words), structures_.begin());
   ++stats_.structures;
   if (structures_.size() > kMost) {
@@ -142,8 +140,8 @@ absl::Status LazyRecorder::RunAll() {
   live_.clear();
   log_.FindLive(live_);
   if (live_.empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(Program* const program, Find());
-  KILN_RETURN_IF_ERROR(program->Run(log_, options_, /*timed=*/false));
+  Program* const program = Find();
+  KILN_RETURN_IF_ERROR(program->Run(log_, steps_, options_, /*timed=*/false));
   ++stats_.runs;
   if (program->runs() == 2) ++stats_.compiled;
   return absl::OkStatus();
@@ -161,6 +159,7 @@ absl::Status LazyRecorder::SetOptions(const CompileOptions& options) {
   const absl::Status status = Flush();
   by_words_.clear();
   structures_.clear();
+  steps_.Clear();
   options_ = options;
   return status;
 }

@@ -19,6 +19,7 @@
 #include "trace/growth.h"
 #include "trace/log.h"
 #include "trace/program.h"
+#include "trace/steps.h"
 
 namespace kiln::tracing {
 
@@ -84,7 +85,7 @@ class LazyRecorder : public Recorder {
     Words words;
     std::unique_ptr<Program> program;
   };
-  absl::StatusOr<Program*> Find();
+  Program* Find();
   absl::Status RunAll();
 
   CallTable own_table_;
@@ -92,6 +93,7 @@ class LazyRecorder : public Recorder {
   Growth growth_;
   CompileOptions options_ = BackgroundCompile();
   LazyStats stats_;
+  Steps steps_;
   // Newest use first; a view of the words of each finds it.
   std::list<Structure> structures_;
   std::unordered_map<WordsView, std::list<Structure>::iterator, WordsHash, WordsEqual> by_words_;

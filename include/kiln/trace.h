@@ -267,17 +267,10 @@ KILN_API Array Apply(const OpDef* op, const char* name,
 }  // namespace tracing
 
 // Operators, with the broadcasting of ONNX. Comparisons give arrays of bools.
-#define KILN_TRACE_OPERATOR_(symbol, record)                                  \
-  inline Array operator symbol(const Array& a, const Operand& b) {            \
-    static const OpDef* const op = tracing::FindOperator(record);             \
-    const Operand left(a, b.where());                                         \
-    return tracing::Apply(op, record, {&left, &b}, {}, b.where());            \
-  }                                                                           \
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>> \
-  inline Array operator symbol(T a, const Operand& b) {                       \
-    static const OpDef* const op = tracing::FindOperator(record);             \
-    const Operand left(a, b.where());                                         \
-    return tracing::Apply(op, record, {&left, &b}, {}, b.where());            \
+#define KILN_TRACE_OPERATOR_(symbol, record)                         \
+  inline Array operator symbol(const Operand& a, const Operand& b) { \
+    static const OpDef* const op = tracing::FindOperator(record);    \
+    return tracing::Apply(op, record, {&a, &b}, {}, b.where());      \
   }
 KILN_TRACE_OPERATOR_(+, "add")
 KILN_TRACE_OPERATOR_(-, "sub")

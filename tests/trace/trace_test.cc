@@ -123,6 +123,18 @@ TEST_F(ArrayTest, LazyOperationsRunOnceAndTogether) {
   EXPECT_EQ(lazy_stats().runs, before.runs + 1);
 }
 
+// The first run of a structure whose operations are known is one operation at a time.
+TEST_F(ArrayTest, ResultsMayBeOperandsOfTheLastOperation) {
+  for (int round = 0; round < 3; ++round) {
+    const Array x = Of({1, 2});
+    Array b = x;
+    for (int i = 0; i < 8; ++i) b = b + x;
+    const Array c = b + x;
+    EXPECT_EQ(ValuesOf(c), (Floats{10, 20}));
+    EXPECT_EQ(ValuesOf(b), (Floats{9, 18}));
+  }
+}
+
 TEST_F(ArrayTest, AValueOfAnotherThreadIsAnErrorUntilItIsThere) {
   const Array x = Of({1, 2});
   const Array pending = x * 2.0f;
@@ -163,6 +175,29 @@ TEST_F(ArrayTest, ALoopIsCutAndFoundAgain) {
     EXPECT_LE(after.compiled - before.compiled, 2) << body;
     EXPECT_GT(after.growth_cuts - before.growth_cuts, rounds * body / 100) << body;
   }
+}
+
+// Compiled, such a loop is one kernel or two.
+TEST_F(ArrayTest, ALoopBuildsFewKernels) {
+  CompileOptions options;
+  options.threads = 1;
+  options.compile_mode = CompileMode::kBlock;
+  ASSERT_TRUE(SetLazyOptions(options).ok());
+  const auto kernels = [] {
+    const RuntimeMetrics metrics = Runtime::Default()->metrics();
+    return metrics.kernels_built + metrics.kernels_cached + metrics.kernels_failed;
+  };
+  const int64_t before = kernels();
+  Array b = Of({1, 2, 3, 4});
+  Floats want = {1, 2, 3, 4};
+  for (int i = 0; i < 10000; ++i) {
+    const float step = 0.02f * static_cast<float>(i % 7);
+    b = b + step;
+    for (float& w : want) w = w + step;
+  }
+  EXPECT_EQ(ValuesOf(b), want);
+  EXPECT_GE(kernels() - before, 1);
+  EXPECT_LE(kernels() - before, 3);
 }
 
 TEST_F(ArrayTest, OptionsOfLazyEvaluationAreChecked) {

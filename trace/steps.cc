@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "compiler/compile.h"
+
+namespace kiln::tracing {
+namespace {
+
+// Operations of a log as nodes, and the values from outside that they need.
+class Converter {
+ public:
+  Converter(const Log& log, Graph& graph) : log_(log), graph_(graph), ids_(log.values.size()) {}
+
+  absl::StatusOr<ValueId> OperandOf(uint32_t id) {
+    if (id == kAbsent) return ValueId{};
+    if (ids_[id].valid()) return ids_[id];
+    const LogValue& value = log_.values[id];
+    if (value.kind == LogValue::Kind::kConstant) {
+      Tensor number = Tensor::Allocate(value.type.type, {});
+      std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
+      return ids_[id] = graph_.AddConstant("", std::move(number));
+    }
+    operands.push_back(id);
+    return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
+                                      ToShape(value.type.shape()));
+  }
+
+  absl::Status Add(const Operation& operation) {
+    std::vector<ValueId> inputs;
+    for (const uint32_t id : log_.OperandsOf(operation)) {
+      KILN_ASSIGN_OR_RETURN(inputs.emplace_back(), OperandOf(id));
+    }
+    const CallForm& form = *operation.form;
+    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
+                          graph_.AddNode(*form.op, std::move(inputs), form.attrs, "",
+                                         std::vector<std::string>(form.num_results)));
+    for (size_t k = 0; k < results.size(); ++k) ids_[operation.first_result + k] = results[k];
+    return absl::OkStatus();
+  }
+
+  std::vector<uint32_t> operands;
+
+ private:
+  const Log& log_;
+  Graph& graph_;
+  std::vector<ValueId> ids_;
+};
+
+}  // namespace
+
+CompileOptions FirstSight(CompileOptions options) {
+  options.graph_opt_level = 0;
+  options.compile_mode = CompileMode::kNever;
+  options.cache = CacheOptions();
+  options.cache.enabled = false;
+  options.schedule_choice = ScheduleChoice::kReproducible;
+  options.kernels = nullptr;
+  options.dump = nullptr;
+  return options;
+}
+
+absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
+                              const std::vector<uint32_t>& results,
+                              std::vector<uint32_t>& operands) {
+  Graph graph;
+  graph.name = "trace";
+  Converter convert(log, graph);
+  for (size_t i = begin; i < end; ++i) {
+    if (log.operations[i].kind == Operation::Kind::kCall)
+      KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    KILN_ASSIGN_OR_RETURN(const ValueId id, convert.OperandOf(results[k]));
+    graph.AddOutput(id, absl::StrCat("y", k));
+  }
+  operands = std::move(convert.operands);
+  return graph;
+}
+
+void Steps::FindNeeded(const Log& log, size_t begin, size_t end,
+                       const std::vector<uint32_t>& results) {
+  last_use_.assign(log.values.size(), 0);
+  for (const uint32_t id : results) last_use_[id] = UINT32_MAX;
+  for (size_t i = end; i-- > begin;) {
+    const Operation& operation = log.operations[i];
+    if (operation.kind != Operation::Kind::kCall) continue;
+    bool needed = false;
+    for (size_t k = 0; k < operation.form->num_results; ++k)
+      needed = needed || last_use_[operation.first_result + k] != 0;
+    if (!needed) continue;
+    for (const uint32_t id : log.OperandsOf(operation))
+      if (id != kAbsent && last_use_[id] == 0) last_use_[id] = static_cast<uint32_t>(i + 1);
+  }
+}
+
+// What a step is found by: form, operands by kind, type and which of them are one.
+void Steps::MakeKey(const Log& log, const Operation& operation) {
+  key_.clear();
+  operands_.clear();
+  key_.push_back(operation.form->id);
+  for (const uint32_t id : log.OperandsOf(operation)) {
+    if (id == kAbsent) {
+      key_.push_back(0);
+      continue;
+    }
+    const LogValue& value = log.values[id];
+    if (value.kind == LogValue::Kind::kConstant) {
+      key_.push_back(1);
+      key_.push_back(value.bits);
+    } else {
+      const auto at = std::find(operands_.begin(), operands_.end(), id) - operands_.begin();
+      if (at == static_cast<ptrdiff_t>(operands_.size())) operands_.push_back(id);
+      key_.push_back((value.kind == LogValue::Kind::kNumber ? 2u : 3u) +
+                     4 * static_cast<uint64_t>(at));
+    }
+    AppendType(key_, value.type);
+  }
+}
+
+bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results) {
+  // compile time: to compile an operation alone takes about five times its part of a program.
+  constexpr size_t kDearer = 5;
+  FindNeeded(log, begin, end, results);
+  std::set<Words> unknown;
+  size_t needed = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const Operation& operation = log.operations[i];
+    if (operation.kind != Operation::Kind::kCall) continue;
+    bool used = false;
+    for (size_t k = 0; k < operation.form->num_results; ++k)
+      used = used || last_use_[operation.first_result + k] != 0;
+    if (!used) continue;
+    ++needed;
+    MakeKey(log, operation);
+    if (!steps_.contains(key_)) unknown.insert(key_);
+  }
+  return unknown.size() * kDearer <= needed;
+}
+
+absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index,
+                                         const CompileOptions& options) {
+  constexpr size_t kMost = 1024;  // memory: steps that are kept
+  const Operation& operation = log.operations[index];
+  MakeKey(log, operation);
+  if (const auto found = steps_.find(WordsView(key_)); found != steps_.end())
+    return found->second.get();
+  std::vector<uint32_t> results, operands;
+  for (size_t k = 0; k < operation.form->num_results; ++k)
+    results.push_back(operation.first_result + static_cast<uint32_t>(k));
+  KILN_ASSIGN_OR_RETURN(Graph graph, ToGraph(log, index, index + 1, results, operands));
+  CompileOptions first = FirstSight(options);
+  first.output_memory = OutputMemory::kFresh;
+  KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), first));
+  auto step = std::make_unique<Step>();
+  step->context.emplace(model.NewContext());
+  step->numbers.resize(operands.size());
+  step->has_number.resize(operands.size());
+  if (steps_.size() >= kMost) steps_.clear();
+  return (steps_[key_] = std::move(step)).get();
+}
+
+absl::Status Steps::RunOne(const Log& log, size_t index, Step& step) {
+  for (size_t k = 0; k < operands_.size(); ++k) {
+    const LogValue& value = log.values[operands_[k]];
+    if (value.kind == LogValue::Kind::kNumber) {
+      step.numbers[k] = value.bits;
+      if (step.has_number[k]) continue;
+      step.has_number[k] = true;
+      KILN_RETURN_IF_ERROR(
+          step.context->Bind(k, Tensor::View(&step.numbers[k], value.type.type, {})));
+      continue;
+    }
+    const Tensor& made = values_[operands_[k]];
+    KILN_RETURN_IF_ERROR(step.context->Bind(k, made.data() != nullptr ? made : value.node->tensor));
+  }
+  KILN_RETURN_IF_ERROR(step.context->Run());
+  const Operation& operation = log.operations[index];
+  for (size_t k = 0; k < operation.form->num_results; ++k) {
+    const size_t id = operation.first_result + k;
+    if (last_use_[id] == 0) continue;
+    KILN_ASSIGN_OR_RETURN(values_[id], step.context->Output(k));
+  }
+  for (const uint32_t id : operands_)
+    if (last_use_[id] == index + 1) values_[id] = Tensor();
+  return absl::OkStatus();
+}
+
+absl::Status Steps::Run(Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results,
+                        const CompileOptions& options) {
+  FindNeeded(log, begin, end, results);
+  values_.assign(log.values.size(), Tensor());
+  for (size_t i = begin; i < end; ++i) {
+    const Operation& operation = log.operations[i];
+    if (operation.kind != Operation::Kind::kCall) continue;
+    bool needed = false;
+    for (size_t k = 0; k < operation.form->num_results; ++k)
+      needed = needed || last_use_[operation.first_result + k] != 0;
+    if (!needed) continue;
+    KILN_ASSIGN_OR_RETURN(Step* const step, Find(log, i, options));
+    KILN_RETURN_IF_ERROR(RunOne(log, i, *step));
+  }
+  for (const uint32_t id : results) {
+    Node* const node = log.values[id].node;
+    if (node != nullptr) node->SetTensor(std::move(values_[id]));
+  }
+  values_.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::tracing
