@@ -27,10 +27,14 @@ import tempfile
 import numpy as np
 import torch
 
-import files
-import networks
-import seeded
-from torch_steps import Network
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import files  # noqa: E402
+import machine  # noqa: E402
+import networks  # noqa: E402
+import results  # noqa: E402
+import seeded  # noqa: E402
+from torch_steps import Network  # noqa: E402
 
 STORED_STEPS, STEPS = 10, 300
 LATER = 10  # steps
@@ -143,9 +147,9 @@ def main():
         if program:
             print(json.dumps(rows[-1]), flush=True)
     if args.json:
-        with open(args.json, "w") as file:
-            json.dump({"what": f"training {args.what}", "torch": torch.__version__, "rows": rows}, file, indent=1)
-            file.write("\n")
+        results.write({"schema": "kiln.training_judge/1", "what": f"training {args.what}", "when": results.now(),
+                       "machine": machine.describe(), "kiln": machine.build_of(*program), "versions": [f"torch {torch.__version__}"],
+                       "rows": rows}, args.json)
     sys.exit(0 if all(row is True or row["ok"] for row in rows) else 1)
 
 

@@ -8,9 +8,11 @@
 FOLDER is what files.py wrote. A runtime is a process of its own, stopped while another one is timed, in rounds that go forth and back
 (bench/interleaved.py). A step takes the same batch, makes loss, gradients and the optimizer's update; a figure is the least of all, and
 the median. Compiling is not in it. `loss`: what each runtime says before its first step; those that disagree do not count.
+bench/pages makes a table of bench/results/CPU/training-COMMIT-tN.json and training-levels-COMMIT-tN.json.
 --fifo: while one is timed it runs at real-time priority (chrt), so that other jobs of the machine wait.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import statistics
@@ -25,7 +27,7 @@ import machine  # noqa: E402
 import networks  # noqa: E402
 import results  # noqa: E402
 
-PEERS = ("eager", "inductor", "jax")
+PEERS = {"eager": "torch", "inductor": "torch", "jax": "jax"}  # name: package
 JAX = ("mlp", "lstm", "bert")  # what layers.Jax has the layers of
 
 
@@ -97,6 +99,20 @@ def show(row):
         print(f"  {name}: {error}", file=sys.stderr)
 
 
+def with_earlier(report, path):
+    """With the rows of other networks that the file has from the same program and as many threads."""
+    if not os.path.exists(path):
+        return report
+    with open(path) as file:
+        old = json.load(file)
+    if any(old.get(k) != report[k] for k in ("what", "kiln", "threads")):
+        return report
+    rows = {row["row"]: row for row in old["rows"] + report["rows"]}
+    ratios = [row["ratio"] for row in rows.values() if "ratio" in row]
+    mean = {"rows": len(ratios), **{k: results.geometric_mean(r[k] for r in ratios) for k in ("min", "median")}}
+    return {**report, "geomean": results.rounded(mean), "rows": list(rows.values())}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(networks.NETWORKS))
@@ -109,7 +125,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=10, help="steps of a round")
     parser.add_argument("--budget", type=float, default=3, help="seconds of a round")
     parser.add_argument("--fifo", action="store_true")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", help="kiln.peers/1; rows of other networks in it stay, if all else is equal")
     args = parser.parse_args()
     before, rows = machine.Load(), []
     for name in args.names:  # processes of their own for each: what one leaves behind is not the next one's
@@ -121,9 +137,11 @@ def main():
                 runtime.close()
         show(rows[-1])
     if args.json:
-        settings = {"threads": args.threads, "rounds": args.rounds}
-        report = results.report("training", args.program, settings, {}, before, rows)
-        results.write(report, args.json)
+        what = "training" if args.peers else "training levels"
+        versions = {peer: f"{PEERS[peer]} {importlib.metadata.version(PEERS[peer])}" for peer in filter(None, args.peers.split(","))}
+        settings = {"threads": args.threads, "rounds": args.rounds, "fifo": args.fifo}
+        report = results.report(what, args.program, settings, versions, before, rows)
+        results.write(with_earlier(report, args.json), args.json)
 
 
 if __name__ == "__main__":
