@@ -119,6 +119,30 @@ def beside_peers(columns, what, described):
     return table(head, body)
 
 
+TRAINERS = {"eager": "torch eager", "inductor": "torch.compile", "jax": "jax"}
+
+
+def training(reports):
+    """A row for each network: Kiln's time of a step, the ratio to the fastest peer, and how much longer it takes without optimisation."""
+    columns = newest(reports, "training")
+    plain = {(c.cpu, c.threads): {row["row"]: row["runtimes"] for row in c.report["rows"]} for c in newest(reports, "training levels")}
+    if not columns:
+        return ""
+    body = []
+    for name, rows in rows_of(columns):
+        cells = [name]
+        for c, row in zip(columns, rows):
+            of = row["runtimes"] if row else {}
+            rivals_ = ", ".join(f"{word} {ms(of[peer]['min_ms'])}" for peer, word in TRAINERS.items() if of.get(peer, {}).get("agrees"))
+            levels = plain.get((c.cpu, c.threads), {}).get(name)
+            gain = f"{levels['kiln -O0']['min_ms'] / levels['kiln -O3']['min_ms']:.2f}" if levels else ""
+            cells += [ms(of["kiln -O3"]["min_ms"]) if of else "-", rivals_, ratio_text(row["ratio"]) if row and "ratio" in row else "-", gain]
+        body.append(cells)
+    means = [mean_of([r["ratio"] for r in c.report["rows"] if "ratio" in r]) for c in columns]
+    body.append(["**geomean**", *(cell for mean in means for cell in ("", "", ratio_text(mean), ""))])
+    return table(["network", *(h for t in titles(columns) for h in (f"{t}: ms", "peers", "ratio", "-O0 / -O3"))], body)
+
+
 def left_out(columns, what):
     """A line for each peer that could not run rows, or whose results differ."""
     found = collections.defaultdict(list)
