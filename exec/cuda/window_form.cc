@@ -140,11 +140,8 @@ absl::StatusOr<ConvolutionForm> ConvolutionFormOf(const Request& request, bool t
 }
 
 absl::StatusOr<WindowForm> BackwardFormOf(const Request& request) {
-  Request convolution;
-  convolution.attributes = request.attributes;
-  convolution.inputs = {request.inputs[0], request.outputs[0]};
-  convolution.outputs = {request.inputs[1]};
-  KILN_ASSIGN_OR_RETURN(ConvolutionForm form, ConvolutionFormOf(convolution, false));
+  KILN_ASSIGN_OR_RETURN(ConvolutionForm form,
+                        ConvolutionFormOf(library::ConvOfBackward(request), false));
   return std::move(form.window);
 }
 

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/library/conv_1x1.h"
+#include "exec/library/conv_backward_product.h"
 #include "exec/library/deconv_phases.h"
 #include "exec/library/deconv_product.h"
 #include "exec/library/depthwise_conv.h"
@@ -55,7 +56,8 @@ constexpr Operator kOperators[] = {
      2,
      2,
      1,
-     {{{"oneDNN, layouts kept", MakeConvBackwardWeightsKept},
+     {{{"a product of rows", MakeConvBackwardWeightsProduct},
+       {"oneDNN, layouts kept", MakeConvBackwardWeightsKept},
        {"oneDNN, layouts of its own", MakeConvBackwardWeightsReordered},
        {"loop", MakeConvBackwardWeightsLoop}}}},
     {"conv_integer",

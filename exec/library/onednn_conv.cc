@@ -215,21 +215,12 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeLoop(const Request& request, bool
   return MakeReferenceConv(prepared.request, prepared.form, transposed);
 }
 
-// The convolution whose weight a request of conv_backward_weights is about: of x and the weight, to
-// the cotangent.
-absl::StatusOr<Prepared> PrepareBackward(const Request& request) {
-  Request conv;
-  conv.attributes = request.attributes;
-  conv.inputs = {request.inputs[0], request.outputs[0]};
-  conv.outputs = {request.inputs[1]};
-  return Prepare(conv, /*transposed=*/false);
-}
-
 // `keep`: as of MakeOneDnn. What changes from run to run has no packed form.
 absl::StatusOr<std::unique_ptr<Primitive>> MakeBackwardWeights(
     const Request& request, bool keep, const std::shared_ptr<Session>& any_session) {
   const auto session = std::static_pointer_cast<OneDnnSession>(any_session);
-  KILN_ASSIGN_OR_RETURN(const Prepared prepared, PrepareBackward(request));
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared,
+                        Prepare(ConvOfBackward(request), /*transposed=*/false));
   const Request& conv = prepared.request;
   KILN_RETURN_IF_ERROR(TakesOperands(request));
   if (keep && !(IsChannelsLast(conv.inputs[0]) && IsChannelsLast(conv.outputs[0])))
@@ -327,7 +318,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsReordered(
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeConvBackwardWeightsLoop(
     const Request& request, const std::shared_ptr<Session>&) {
-  KILN_ASSIGN_OR_RETURN(const Prepared prepared, PrepareBackward(request));
+  KILN_ASSIGN_OR_RETURN(const Prepared prepared,
+                        Prepare(ConvOfBackward(request), /*transposed=*/false));
   return MakeConvBackwardLoop(prepared.request, prepared.form);
 }
 

@@ -216,8 +216,8 @@ class Rows final : public Primitive {
     ForEachPlace(pool_.written, [&](const Taps& d, const Taps& h, const Taps& w, int64_t at) {
       const int64_t taps = CountOf(d, h, w, pool_.form.count_include_pad);
       if (taps == 0) return;
-      for (int64_t c = 0; c < count; ++c)
-        parts[static_cast<size_t>(c)] = g[at + c] / static_cast<float>(taps);
+      std::transform(g + at, g + at + count, parts.begin(),
+                     [&](float one) { return one / static_cast<float>(taps); });
       ForEachTap(pool_.written, d, h, w,
                  [&](int64_t place) { rows_.add(to + place, parts.data(), count); });
     });
@@ -241,10 +241,9 @@ class Rows final : public Primitive {
         }
         ++tap;
       });
-      for (int64_t c = 0; c < count; ++c) {
-        const auto winner = static_cast<size_t>(taps[static_cast<size_t>(c)]);
-        to[places[winner] + c] += g[at + c];
-      }
+      const int64_t* const place = places.data();
+      const int32_t* const winner = taps.data();
+      for (int64_t c = 0; c < count; ++c) to[place[winner[c]] + c] += g[at + c];
     });
   }
 

@@ -291,6 +291,18 @@ absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed) 
   return form;
 }
 
+Request ConvOfBackward(const Request& request) {
+  Request conv;
+  conv.attributes = request.attributes;
+  conv.inputs = {request.inputs[0], request.outputs[0]};
+  conv.outputs = {request.inputs[1]};
+  return conv;
+}
+
+absl::StatusOr<ConvForm> NormalizeConvBackward(const Request& request) {
+  return NormalizeConv(ConvOfBackward(request), /*transposed=*/false);
+}
+
 bool HasBias(const Request& conv) { return conv.inputs.size() > 2 && conv.inputs[2].present; }
 
 absl::Status TakesRows(const Request& conv) {

@@ -85,6 +85,11 @@ struct ConvForm {
 // `transposed`: the roles of in and out are swapped in the rule of shapes.
 absl::StatusOr<ConvForm> NormalizeConv(const Request& request, bool transposed);
 
+// The convolution whose weight a request of conv_backward_weights is about: of x and the weight, to
+// the cotangent.
+Request ConvOfBackward(const Request& request);
+absl::StatusOr<ConvForm> NormalizeConvBackward(const Request& request);
+
 bool HasBias(const Request& conv);
 
 // kUnimplemented, with the reason, for convolutions that our own loops do not take: with weights

@@ -238,19 +238,23 @@ TEST_F(BackwardTest, WeightsOfRandomConvolutions) {
   for (uint64_t seed = 0; seed < calls; ++seed) {
     random_.seed(seed);
     const auto rank = static_cast<size_t>(1 + Below(3));
-    const Window w = RandomWindow(rank);
-    const int64_t group = 1 + Below(3);
-    const Extents in = List(rank, 4, 9), out = w.Out(in);
+    Window w = RandomWindow(rank);
+    const bool point = Below(4) == 0;
+    if (point)
+      w = {Extents(rank, 1), Extents(rank, 1), Extents(rank, 1), Extents(rank, 0),
+           Extents(rank, 0)};
+    const int64_t group = point ? 1 : 1 + Below(3);
+    const Extents in = List(rank, point ? 1 : 4, point ? 3 : 9), out = w.Out(in);
     if (Count(out) == 0) continue;
-    const bool wide = Below(2) != 0;
+    const bool wide = point || Below(2) != 0;
     const int64_t c = wide ? 8 * (1 + Below(3)) : 1 + Below(3),
                   m = wide ? 8 * (1 + Below(3)) : 1 + Below(3);
     Extents xs = {1 + Below(3), group * c}, gs = {xs[0], group * m}, weight = {group * m, c};
     xs.insert(xs.end(), in.begin(), in.end());
     gs.insert(gs.end(), out.begin(), out.end());
     weight.insert(weight.end(), w.kernel.begin(), w.kernel.end());
-    const DType type = TypeOf(Below(6));
-    const bool last = Below(2) != 0;
+    const DType type = point ? DType::kF32 : TypeOf(Below(6));
+    const bool last = point || Below(2) != 0;
     std::vector<Array> inputs = {Random(xs, type, last), Random(gs, type, last)};
     Request request;
     request.attributes = w.attributes();
@@ -263,8 +267,9 @@ TEST_F(BackwardTest, WeightsOfRandomConvolutions) {
     Check("conv_backward_weights", request, inputs, want, BoundOf(type));
     if (HasFailure()) return;
   }
-  for (const char* name : {"oneDNN, layouts kept", "oneDNN, layouts of its own", "loop"})
-    EXPECT_GT(ran_[name], 5) << name;
+  for (const char* name :
+       {"a product of rows", "oneDNN, layouts kept", "oneDNN, layouts of its own", "loop"})
+    EXPECT_GT(ran_[name], 1) << name;
 }
 
 TEST_F(BackwardTest, WeightsOfImagesWithoutElementsAreZero) {

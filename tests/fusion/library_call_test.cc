@@ -308,6 +308,52 @@ output c
   EXPECT_EQ(kernels, 2) << Print(graph);  // exp, max
 }
 
+// A step of training: what goes back reads channels last as what goes forward does, and weights and
+// their gradients lie as they are written.
+TEST(ChannelsLast, GradientsReadAndWriteIt) {
+  Graph graph = Parsed(R"(graph g
+input x : f32 [2, 16, 12, 12]
+input w : f32 [16, 16, 3, 3]
+input v : f32 [16, 16, 3, 3]
+input g : f32 [2, 16, 6, 6]
+const rate : f32 [] = 0.5
+a = conv(x, w) {pads = [1, 1, 1, 1]}
+r = relu(a)
+p = max_pool(r) {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]}
+b = conv(p, v) {pads = [1, 1, 1, 1]}
+l = mul(b, g)
+dv = conv_backward_weights(p, l) {kernel = [3, 3], pads = [1, 1, 1, 1]}
+dp = conv_transpose(l, v) {pads = [1, 1, 1, 1]}
+dr = max_pool_backward(r, dp) {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]}
+da = mul(dr, r)
+dw = conv_backward_weights(x, da) {kernel = [3, 3], pads = [1, 1, 1, 1]}
+s = mul(dw, rate)
+n = sub(w, s)
+output dv
+output n
+)");
+  const Pass* pass = FindPass("channels_last");
+  for (const bool changed : {true, false}) {
+    const absl::StatusOr<bool> got = RunPass(*pass, graph, {});
+    KILN_ASSERT_OK(got.status());
+    EXPECT_EQ(*got, changed) << Print(graph);
+  }
+  int calls = 0, kernels = 0;
+  for (const Group& group : Grouped(graph, {.level = 2}).groups) {
+    if (group.kind == Group::Kind::kKernel) ++kernels;
+    if (!group.call) continue;
+    ++calls;
+    const std::string op = graph.node(group.call->op).op->name;
+    const bool weights = op == "conv_backward_weights";
+    EXPECT_EQ(group.call->output.strides[1].IsConst(1), !weights) << op << "\n" << Print(graph);
+    EXPECT_TRUE(group.call->inputs[0].strides[1].IsConst(1)) << op;
+    const bool second = weights || op == "max_pool_backward";
+    if (second) EXPECT_TRUE(group.call->inputs[1].strides[1].IsConst(1)) << op;
+  }
+  EXPECT_EQ(calls, 7);
+  EXPECT_EQ(kernels, 5) << Print(graph);  // the transposes of x and g; l, da, the step
+}
+
 TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAlone) {
   Graph graph = Parsed("graph g\ninput x : f32 [1, 3, 8, 8]\ny = exp(x)\noutput y\n");
   const absl::StatusOr<bool> changed = RunPass(*FindPass("channels_last"), graph, {});
