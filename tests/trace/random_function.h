@@ -21,10 +21,10 @@ namespace kiln {
 
 // One step: an operator on earlier values (negative: a number).
 struct RandomStep {
-  std::string op;
-  std::vector<int> operands;  // values; -1 is `number`
+  std::string op = {};
+  std::vector<int> operands = {};  // values; -1 is `number`
   double number = 0;
-  Attrs attrs;
+  Attrs attrs = {};
   bool reads = false;    // the host looks at the result
   bool forgets = false;  // nobody holds operand 0 afterwards
 };
