@@ -9,8 +9,8 @@
 #include "compiler/example_launch.h"
 #include "compiler/program_builder.h"
 #include "compiler/segments.h"
-#include "fusion/form_groups.h"
 #include "fusion/pipeline.h"
+#include "fusion/recompute.h"
 #include "graph/text.h"
 
 namespace kiln {
@@ -53,8 +53,9 @@ absl::StatusOr<Compiled> CompileGraph(const Graph& graph, const CompileOptions& 
   KILN_RETURN_IF_ERROR(RunPasses(compiled.graph, PassesFor(options)));
 
   // Graph -> groups: what becomes one kernel, one library call, one view.
-  KILN_ASSIGN_OR_RETURN(compiled.grouping,
-                        FormGroups(compiled.graph, GroupingFor(options, MachineOf(options))));
+  KILN_ASSIGN_OR_RETURN(
+      compiled.grouping,
+      FormGroupsAndRecompute(compiled.graph, GroupingFor(options, MachineOf(options))));
   if (options.dump) options.dump("groups", "groups", ToString(compiled.grouping, compiled.graph));
 
   // Groups -> Program: each kernel group is lowered to a Kernel (LowerGroup), a schedule is chosen

@@ -189,6 +189,7 @@ class Search {
   absl::StatusOr<Placement> Best(bool reorder) {
     KILN_RETURN_IF_ERROR(ChooseWays());
     if (reorder) KILN_RETURN_IF_ERROR(ChooseOrder());
+    if (reorder) KILN_RETURN_IF_ERROR(TakeFirstWays());
     return Finish(/*separate=*/false);
   }
 
@@ -226,6 +227,20 @@ class Search {
     if (bound_ <= other) return absl::OkStatus();
     second_ = all;
     bound_ = other;
+    return absl::OkStatus();
+  }
+
+  // In another order than the given one the first ways may need no more memory, all together.
+  absl::Status TakeFirstWays() {
+    if (std::none_of(second_.begin(), second_.end(), [](bool second) { return second; }))
+      return absl::OkStatus();
+    Search other(p_);
+    KILN_ASSIGN_OR_RETURN(other.bound_, other.BoundOf(other.second_));
+    KILN_RETURN_IF_ERROR(other.ChooseOrder());
+    if (other.bound_ > bound_) return absl::OkStatus();
+    second_ = std::move(other.second_);
+    order_ = std::move(other.order_);
+    bound_ = other.bound_;
     return absl::OkStatus();
   }
 

@@ -83,6 +83,26 @@ Found OneNumber(Graph& graph, const Node& node, const PassContext&) {
   return std::nullopt;
 }
 
+// An operand that is expanded to the shape that another one has: element-wise nodes broadcast.
+Found ExpandedOperand(Graph& graph, const Node& node, const PassContext&) {
+  if (node.op->kind != OpKind::kScalar || node.inputs.size() < 2) return std::nullopt;
+  const Shape& shape = graph.value(node.outputs[0]).shape;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    const ValueId operand = node.inputs[k];
+    const auto whole = [&](ValueId input) {
+      return input.valid() && input != operand && graph.value(input).shape == shape;
+    };
+    const Node* expand = operand.valid() ? Producer(graph, operand) : nullptr;
+    if (expand == nullptr || !Is(*expand, "expand") ||
+        std::none_of(node.inputs.begin(), node.inputs.end(), whole))
+      continue;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[k] = expand->inputs[0];
+    return Made(graph, node.op->name, std::move(inputs), node.attrs, node.name);
+  }
+  return std::nullopt;
+}
+
 // f(f(x)) is x.
 Found Involution(Graph& graph, const Node& node, const PassContext&) {
   const bool neg = Is(node, "neg");
@@ -168,8 +188,32 @@ Found ViewOfView(Graph& graph, const Node& node, const PassContext&) {
   return result;
 }
 
-constexpr Rule kAlgebraRules[] = {
-    Nothing, OneNumber, Neutral, Involution, CastOfCast, TransposeOfTranspose, ViewOfView};
+// Extents that a result has from an operand are read off that: nobody has to make the result.
+Found ShapeOfOperand(Graph& graph, const Node& node, const PassContext&) {
+  if (!Is(node, "shape")) return std::nullopt;
+  const Node* made = Producer(graph, node.inputs[0]);
+  if (made == nullptr || made->op->dynamic || made->op->kind == OpKind::kHost ||
+      made->op->kind == OpKind::kControl)
+    return std::nullopt;
+  const Shape& shape = graph.value(node.inputs[0]).shape;
+  const int64_t first = IntAttr(node, "start"), behind = IntAttr(node, "end");
+  const auto has_them = [&](const Shape& other) {
+    if (other == shape) return true;
+    if (node.attrs.count("end") == 0 || first < 0 || behind < first ||
+        behind > static_cast<int64_t>(std::min(shape.size(), other.size())))
+      return false;
+    return std::equal(shape.begin() + first, shape.begin() + behind, other.begin() + first);
+  };
+  for (const ValueId operand : made->inputs) {
+    if (operand.valid() && has_them(graph.value(operand).shape))
+      return Made(graph, "shape", {operand}, node.attrs, node.name);
+  }
+  return std::nullopt;
+}
+
+constexpr Rule kAlgebraRules[] = {Nothing,       OneNumber,  ExpandedOperand,      Neutral,
+                                  Involution,    CastOfCast, TransposeOfTranspose, ViewOfView,
+                                  ShapeOfOperand};
 
 }  // namespace
 

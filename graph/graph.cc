@@ -14,6 +14,11 @@ namespace {
 
 size_t Index(ValueId id) { return static_cast<size_t>(id.v); }
 
+absl::Status InACycle(const Node& node) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("node \"", node.name, "\": waits for its own result; the graph has a cycle"));
+}
+
 }  // namespace
 
 std::string Graph::UniqueName(absl::string_view wish) {
@@ -124,6 +129,48 @@ void Graph::ReplaceUses(ValueId from, ValueId to) {
   }
 }
 
+void Graph::ReplaceInput(NodeId id, size_t k, ValueId to) {
+  Node& node = nodes_[static_cast<size_t>(id.v)];
+  const ValueId from = std::exchange(node.inputs[k], to);
+  const auto reads = [&](ValueId value) {
+    return std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
+  };
+  if (!reads(from)) std::erase(uses_[Index(from)].nodes, id);
+  std::vector<NodeId>& now = uses_[Index(to)].nodes;
+  if (std::find(now.begin(), now.end(), id) == now.end()) now.push_back(id);
+}
+
+absl::Status Graph::SortByFirstUse() {
+  std::vector<int32_t> order;
+  std::vector<bool> placed(nodes_.size(), false), waits(nodes_.size(), false);
+  const auto missing = [&](int32_t i) {  // a node that has to stand before, or -1
+    for (const ValueId input : nodes_[static_cast<size_t>(i)].inputs) {
+      const int32_t maker = input.valid() ? values_[Index(input)].producer.v : -1;
+      if (maker >= 0 && !placed[static_cast<size_t>(maker)]) return maker;
+    }
+    return -1;
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    std::vector<int32_t> open;
+    if (!placed[i]) open.push_back(static_cast<int32_t>(i));
+    while (!open.empty()) {
+      const int32_t next = missing(open.back());
+      if (next >= 0) {
+        waits[static_cast<size_t>(open.back())] = true;
+        if (waits[static_cast<size_t>(next)]) return InACycle(nodes_[static_cast<size_t>(next)]);
+        open.push_back(next);
+        continue;
+      }
+      waits[static_cast<size_t>(open.back())] = false;
+      placed[static_cast<size_t>(open.back())] = true;
+      order.push_back(open.back());
+      open.pop_back();
+    }
+  }
+  Reorder(order);
+  return absl::OkStatus();
+}
+
 absl::Status Graph::Sort() {
   // Kahn's algorithm; among the nodes that are ready, the one that stood first comes first.
   std::vector<int32_t> missing(nodes_.size(), 0);
@@ -154,10 +201,13 @@ absl::Status Graph::Sort() {
   if (order.size() != nodes_.size()) {
     const auto stuck =
         std::find_if(missing.begin(), missing.end(), [](int32_t n) { return n > 0; });
-    return absl::InvalidArgumentError(
-        absl::StrCat("node \"", nodes_[static_cast<size_t>(stuck - missing.begin())].name,
-                     "\": waits for its own result; the graph has a cycle"));
+    return InACycle(nodes_[static_cast<size_t>(stuck - missing.begin())]);
   }
+  Reorder(order);
+  return absl::OkStatus();
+}
+
+void Graph::Reorder(const std::vector<int32_t>& order) {
   std::vector<Node> sorted;
   sorted.reserve(nodes_.size());
   for (const int32_t i : order) {
@@ -168,7 +218,6 @@ absl::Status Graph::Sort() {
   }
   nodes_ = std::move(sorted);
   FindUses();
-  return absl::OkStatus();
 }
 
 }  // namespace kiln

@@ -126,11 +126,16 @@ class Graph {
   // Replaces every use of `from`, outputs included, by `to` (same type and shape). O(operands of
   // the nodes that read `from`).
   void ReplaceUses(ValueId from, ValueId to);
+  // Makes input `k` of a node another value of the same type and shape. Not of a node whose inputs
+  // have become attributes (Node::operands). O(users of the old value).
+  void ReplaceInput(NodeId id, size_t k, ValueId to);
   // Drops nodes and constants that no output needs, keeps inputs, and renumbers: all ids change.
   // Returns whether any went.
   bool RemoveDead();
   // Restores topological order after a pass has appended nodes; stable. Fails on a cycle.
   absl::Status Sort();
+  // The same, with each node that stands behind its first reader moved to before that one.
+  absl::Status SortByFirstUse();
 
  private:
   // Who reads a value: nodes, as an input or an operand, and outputs of the graph, by their
@@ -145,6 +150,7 @@ class Graph {
   void AddUses(NodeId id);
   void AddUse(int32_t output);
   void FindUses();
+  void Reorder(const std::vector<int32_t>& order);
 
   std::vector<Node> nodes_;
   std::vector<Value> values_;

@@ -4,8 +4,10 @@
 // used, over a few rounds (colour refinement).
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "kernel/canonical_flat.h"
 #include "kernel/hash.h"
@@ -179,6 +181,29 @@ std::vector<uint32_t> ReadingOrder(const Flat& flat) {
   return order;
 }
 
+// By output: how many inputs it is made of.
+std::vector<size_t> InputCounts(const Flat& flat, const std::vector<bool>& live) {
+  std::vector<std::set<int32_t>> inputs(live.size());
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (!live[i]) continue;
+    const ExprNode& node = flat.graph.nodes()[i];
+    const auto take = [&](ExprId from) {
+      if (from < 0) return;
+      const std::set<int32_t>& more = inputs[static_cast<size_t>(from)];
+      inputs[i].insert(more.begin(), more.end());
+    };
+    for (const ExprId arg : node.args) take(arg);
+    for (const IndexExpr& index : node.index) take(index.load);
+    if (node.op != ScalarOp::kRead) continue;
+    if (node.source == ReadSource::kInput) inputs[i].insert(node.ref);
+    if (node.source == ReadSource::kStage) take(flat.stages[static_cast<size_t>(node.ref)].expr);
+  }
+  std::vector<size_t> counts;
+  for (const FlatOutput& output : flat.outputs)
+    counts.push_back(inputs[static_cast<size_t>(output.expr)].size());
+  return counts;
+}
+
 }  // namespace
 
 Colors Color(const Flat& flat) { return Colorer(flat).Run(); }
@@ -216,8 +241,12 @@ Flat Order(const Flat& flat) {
   }
   std::vector<size_t> order(flat.outputs.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return colors.output[a] < colors.output[b]; });
+  // The values of an element are stored in this order. What is made of most inputs comes first, so
+  // that what is stored later can lie where inputs did that it alone still reads.
+  const std::vector<size_t> counts = InputCounts(flat, live);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : colors.output[a] < colors.output[b];
+  });
   to.outputs.clear();
   for (const size_t k : order) {
     to.outputs.push_back(flat.outputs[k]);

@@ -18,6 +18,15 @@ namespace kiln::gradient {
 absl::StatusOr<std::vector<ValueId>> ScalarCotangents(GraphBuilder& b, const Node& node, ValueId g,
                                                       const std::vector<bool>& wanted);
 absl::StatusOr<std::vector<ValueId>> ReduceCotangents(GraphBuilder& b, const Node& node, ValueId g);
+// A variance as graphs have it: mean(d d), d = x - mean(x), all over the same axes.
+struct Variance {
+  ValueId x, mean, difference, square;
+};
+std::optional<Variance> VarianceOf(const Graph& graph, const Node& node);
+// What x gets of it: by way of the mean that is nothing, as the differences sum to 0, so that no
+// sum of what others make of them is needed.
+absl::StatusOr<ValueId> VarianceCotangent(GraphBuilder& b, const Node& node,
+                                          const Variance& variance, ValueId g);
 absl::StatusOr<std::vector<ValueId>> IndexCotangents(GraphBuilder& b, const Node& node,
                                                      const std::vector<ValueId>& g,
                                                      const std::vector<bool>& wanted);

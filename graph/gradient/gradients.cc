@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/gradient/gradients.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +27,7 @@ absl::StatusOr<Ids> NodeCotangents(GraphBuilder& b, const Node& node, const Ids&
 class Sweep {
  public:
   Sweep(GraphBuilder& b, size_t first, const Ids& wrt)
-      : b_(b), first_(first), end_(b.graph().nodes().size()) {
+      : b_(b), first_(first), end_(b.graph().nodes().size()), wrt_(wrt) {
     depends_.resize(b.graph().values().size(), false);
     for (const ValueId id : wrt) {
       if (id.valid() && IsFloat(b.type(id))) depends_[Ix(id)] = true;
@@ -57,6 +59,14 @@ class Sweep {
         any = any || cotangents.back().valid();
       }
       if (!any) continue;
+      const std::optional<Variance> variance = VarianceOf(b_.graph(), node);
+      if (variance && !IsAsked(variance->mean) && !IsAsked(variance->difference) &&
+          !IsAsked(variance->square)) {
+        KILN_ASSIGN_OR_RETURN(const ValueId part,
+                              VarianceCotangent(b_, node, *variance, cotangents[0]));
+        Add(variance->x, part);
+        continue;
+      }
       std::vector<bool> wanted;
       for (const ValueId id : node.inputs) wanted.push_back(Depends(id));
       const absl::StatusOr<Ids> parts = NodeCotangents(b_, node, cotangents, wanted);
@@ -82,8 +92,11 @@ class Sweep {
     return id.valid() && Ix(id) < depends_.size() && depends_[Ix(id)];
   }
 
+  bool IsAsked(ValueId id) const { return std::find(wrt_.begin(), wrt_.end(), id) != wrt_.end(); }
+
   GraphBuilder& b_;
   const size_t first_, end_;
+  const Ids wrt_;
   std::vector<bool> depends_;  // floats that depend on what is differentiated by
   std::map<int32_t, ValueId> cotangents_;
 };

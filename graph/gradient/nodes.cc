@@ -120,12 +120,16 @@ ValueId Nodes::SumTo(ValueId x, const Shape& shape) {
   const Shape from = ShapeOf(x);
   if (!ok() || from.size() < shape.size()) return x;
   const size_t more = from.size() - shape.size();
-  Ints leading(more), repeated;
+  Ints leading(more), summed(more);
   std::iota(leading.begin(), leading.end(), 0);
+  std::iota(summed.begin(), summed.end(), 0);
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i].IsConst(1) && !from[more + i].IsConst(1)) repeated.push_back(Axis(i));
+    if (shape[i].IsConst(1) && !from[more + i].IsConst(1)) summed.push_back(Axis(more + i));
   }
-  return Sum(Sum(x, leading), repeated, true);
+  if (summed.size() == more) return Sum(x, leading);
+  // One sum, which is one kernel with others over these axes.
+  const ValueId sum = Sum(x, summed, true);
+  return more == 0 ? sum : Op("squeeze", {sum}, {{"axes", leading}});
 }
 
 }  // namespace kiln::gradient

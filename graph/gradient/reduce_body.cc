@@ -110,16 +110,57 @@ ValueId OfOthers(Nodes& m, const Reduction& r, ValueId g) {
   return g;
 }
 
-}  // namespace
-
-absl::StatusOr<Ids> ReduceCotangents(GraphBuilder& b, const Node& node, ValueId g) {
-  Nodes m(b);
+absl::StatusOr<Reduction> ReductionOf(Nodes& m, const Node& node, ValueId g) {
   const ValueId x = node.inputs[0];
   KILN_ASSIGN_OR_RETURN(std::vector<int> axes,
                         NormalAxes(IntsAttr(node, "axes"), m.RankOf(x), true));
   Reduction r{*node.op->reduce, m.Wide(x),       node.outputs[0],
               m.Wide(g),        std::move(axes), IntAttr(node, "keepdims") != 0};
   r.g = WithAxes(m, r, r.g);
+  return r;
+}
+
+// The node that makes `value`, if it is of that op.
+const Node* MadeBy(const Graph& graph, ValueId value, absl::string_view op) {
+  const NodeId producer = graph.value(value).producer;
+  return producer.v >= 0 && graph.node(producer).op->name == op ? &graph.node(producer) : nullptr;
+}
+
+}  // namespace
+
+std::optional<Variance> VarianceOf(const Graph& graph, const Node& node) {
+  if (node.op->name != absl::string_view("reduce_mean")) return std::nullopt;
+  const Node* square = MadeBy(graph, node.inputs[0], "mul");
+  if (square == nullptr || square->inputs[0] != square->inputs[1]) return std::nullopt;
+  const Node* difference = MadeBy(graph, square->inputs[0], "sub");
+  if (difference == nullptr) return std::nullopt;
+  const Node* mean = MadeBy(graph, difference->inputs[1], "reduce_mean");
+  if (mean == nullptr || mean->inputs[0] != difference->inputs[0] ||
+      IntAttr(*mean, "keepdims") == 0)
+    return std::nullopt;
+  const Value& x = graph.value(mean->inputs[0]);
+  const auto axes = NormalAxes(IntsAttr(node, "axes"), x.shape.size(), true);
+  const auto others = NormalAxes(IntsAttr(*mean, "axes"), x.shape.size(), true);
+  // Differences that are rounded to 16 bits do not sum to 0.
+  if (!axes.ok() || !others.ok() || *axes != *others || SizeOf(x.type) <= 2) return std::nullopt;
+  return Variance{mean->inputs[0], mean->outputs[0], difference->outputs[0], square->outputs[0]};
+}
+
+absl::StatusOr<ValueId> VarianceCotangent(GraphBuilder& b, const Node& node,
+                                          const Variance& variance, ValueId g) {
+  Nodes m(b);
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReductionOf(m, node, g));
+  KILN_ASSIGN_OR_RETURN(const ValueId share, BeforeAfter(m, r));  // of each square
+  const ValueId slope = m.Mul(share, m.Number(m.TypeOf(share), 2));
+  const ValueId part = m.Mul(variance.difference, slope);
+  KILN_RETURN_IF_ERROR(b.status());
+  return part;
+}
+
+absl::StatusOr<Ids> ReduceCotangents(GraphBuilder& b, const Node& node, ValueId g) {
+  Nodes m(b);
+  const ValueId x = node.inputs[0];
+  KILN_ASSIGN_OR_RETURN(const Reduction r, ReductionOf(m, node, g));
   KILN_ASSIGN_OR_RETURN(ValueId part, BeforeAfter(m, r));
   switch (r.rule.op) {
     case ReduceOp::kAdd:

@@ -18,7 +18,7 @@ using Rule = absl::StatusOr<std::vector<ValueId>>(GraphBuilder& b, const Node& n
 
 Rule Nothing;                                           // stop_gradient
 Rule Extremum, Clip, Pow, Relu, LeakyRelu, Prelu, Elu;  // choice.cc
-Rule Softmax, LogSoftmax, L2;                           // normalize.cc
+Rule Softmax, LogSoftmax, L2, Div, InstanceNorm;        // normalize.cc
 Rule Matmul;                                            // matmul.cc
 Rule Conv, ConvTranspose, ConvBackwardWeights;          // conv.cc
 Rule MaxPool, AveragePool;                              // pool.cc

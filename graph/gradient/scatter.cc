@@ -2,6 +2,7 @@
 #include "graph/gradient/scatter.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,21 +13,59 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// A loaded coordinate as it is meant: from the end where negative, then clamped to the axis. A
-// column, [..., 1]; `extent` is that of the axis, [] or [1].
-ValueId Clamped(Nodes& m, ValueId index, ValueId extent) {
+// A loaded coordinate as it is meant: from the end where negative, then clamped to the axis.
+// `extent` is that of the axis, [] or [1].
+ValueId Counted(Nodes& m, ValueId index, ValueId extent) {
   const DType type = DType::kI64;
-  index = m.Unsqueeze(m.To(index, type), {static_cast<int64_t>(m.RankOf(index))});
+  index = m.To(index, type);
   const ValueId zero = m.Number(type, 0);
   const ValueId counted = m.Where(m.Less(index, zero), m.Add(index, extent), index);
   const ValueId last = m.Sub(extent, m.Number(type, 1));
   return m.Op("min", {m.Op("max", {counted, zero}), last});
 }
 
+// The same as a column, [..., 1].
+ValueId Column(Nodes& m, ValueId index, ValueId extent) {
+  return Counted(m, m.Unsqueeze(index, {static_cast<int64_t>(m.RankOf(index))}), extent);
+}
+
+// The input axis along which one element is picked for each place of all others, as a loss picks
+// that of the target; or nothing.
+std::optional<size_t> PicksAlong(const IndexPiece& piece, const Shape& in, const Shape& out) {
+  std::optional<size_t> along;
+  if (in.size() != out.size() || !piece.bounds.empty()) return std::nullopt;
+  for (size_t i = 0; i < piece.axes.size(); ++i) {
+    const IndexAxis& axis = piece.axes[i];
+    if (axis.load_input >= 0) {
+      if (along || !out[i].IsConst(1) || axis.load_axes.size() != out.size() ||
+          !std::is_sorted(axis.load_axes.begin(), axis.load_axes.end()))
+        return std::nullopt;
+      along = i;
+    } else if (axis.out_axis != static_cast<int>(i) || !(in[i] == out[i]) ||
+               !axis.coef.IsConst(1) || !axis.offset.IsConst(0) || axis.div != 1) {
+      return std::nullopt;
+    }
+  }
+  return along;
+}
+
+// g where an element was picked, else 0: element-wise.
+ValueId Spread(Nodes& m, const IndexPiece& piece, const Ids& inputs, const Shape& in, size_t along,
+               ValueId g) {
+  const IndexAxis& axis = piece.axes[along];
+  const ValueId extent = m.Extent(inputs[At(piece.input)], along, DType::kI64);
+  const ValueId picked = Counted(m, inputs[At(axis.load_input)], extent);
+  Shape places(in.size(), 1);
+  places[along] = in[along];
+  return m.Where(m.Equal(m.Iota(places, along), picked), m.Wide(g));
+}
+
 }  // namespace
 
 absl::StatusOr<ValueId> ScatterPiece(Nodes& m, const IndexPiece& piece, const Ids& inputs,
                                      const Shape& in, const Shape& out, ValueId g) {
+  if (const auto along = PicksAlong(piece, in, out); along)
+    return Spread(m, piece, inputs, in, *along, g);
   std::set<int> loaded;  // output axes that are those of the loaded tensors
   for (const IndexAxis& axis : piece.axes)
     loaded.insert(axis.load_axes.begin(), axis.load_axes.end());
@@ -46,8 +85,8 @@ absl::StatusOr<ValueId> ScatterPiece(Nodes& m, const IndexPiece& piece, const Id
       const std::vector<int>& axes = axis.load_axes;
       if (!std::equal(axes.begin(), axes.end(), perm.begin(), perm.begin() + loaded.size()))
         return absl::UnimplementedError("coordinates loaded along some axes only");
-      columns.push_back(Clamped(m, inputs[At(axis.load_input)],
-                                m.Extent(inputs[At(piece.input)], i, DType::kI64)));
+      columns.push_back(Column(m, inputs[At(axis.load_input)],
+                               m.Extent(inputs[At(piece.input)], i, DType::kI64)));
       order.push_back(in_axis);
       continue;
     }

@@ -187,7 +187,7 @@ constexpr OpDef kArithmeticOps[] = {
      .onnx = {{"Div", 7}},
      .test = {-4, 4},
      .witness = "onnx node tests: div",
-     .gradient = {.note = "a / 0: as the quotients say"}},
+     .gradient = {.rule = gradient::Div, .note = "a / 0: as the quotients say"}},
     {.name = "mod",
      .doc = "The remainder of a / b, with the sign of b (or of a: attribute fmod); "
             "x mod 0 is 0 for integers. Of floats it is C's fmod, exact.",

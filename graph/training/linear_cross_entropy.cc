@@ -136,20 +136,27 @@ class Head {
 
 }  // namespace
 
+int64_t SmallChunk(int64_t classes) {
+  constexpr int64_t kAlive = 6, kHundredth = 100, kLine = 16;
+  const int64_t most = classes / (kAlive * kHundredth);
+  return most >= kLine ? most / kLine * kLine : std::max<int64_t>(1, most);
+}
+
 absl::StatusOr<LinearCrossEntropyStep> LinearCrossEntropy(GraphBuilder& b, ValueId hidden,
                                                           ValueId weight, ValueId target,
-                                                          int64_t chunk,
+                                                          std::optional<int64_t> chunk,
                                                           std::optional<int64_t> ignore_index) {
   KILN_RETURN_IF_ERROR(b.status());
   const Shape h = b.shape(hidden), w = b.shape(weight), t = b.shape(target);
   const bool fits = h.size() == 2 && w.size() == 2 && t.size() == 1 && h[1] == w[1] &&
                     h[0] == t[0] && w[0].constant().value_or(0) > 0;
-  if (!fits || chunk < 1)
+  const int64_t size = chunk ? *chunk : SmallChunk(w.empty() ? 0 : w[0].constant().value_or(0));
+  if (!fits || size < 1)
     return absl::InvalidArgumentError(absl::StrCat(
         "linear cross-entropy: hidden ", ToString(h), ", weight ", ToString(w), ", target ",
-        ToString(t), ", chunk ", chunk, "; expected [n, h], [classes, h], [n] and at least 1"));
+        ToString(t), ", chunk ", size, "; expected [n, h], [classes, h], [n] and at least 1"));
   Head head(b, hidden, weight, target, ignore_index);
-  head.Split(*w[0].constant(), chunk);
+  head.Split(*w[0].constant(), size);
   const LinearCrossEntropyStep step = head.Build();
   KILN_RETURN_IF_ERROR(b.status());
   return step;

@@ -9,8 +9,8 @@
 //             dW_k = g * hidden,  dhidden += g^T * W_k
 //
 // The two products are written from opposite sides, so that no pass takes one for the other and
-// keeps it. About six chunks of logits are alive at once: of 128,256 classes, chunks of 213 take a
-// hundredth of the memory of all logits.
+// keeps it. About six chunks of logits are alive at once, and a product with the shape of `hidden`:
+// of 128,256 classes, chunks of 208 take a hundredth of the memory of all logits.
 #ifndef KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 #define KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 
@@ -27,13 +27,18 @@ struct LinearCrossEntropyStep {
   ValueId hidden_gradient, weight_gradient;  // of the loss
 };
 
+// The classes of a chunk of which six take at most a hundredth of the memory of all logits, in
+// whole lines of 64 bytes of f32 where there are enough; at least 1.
+int64_t SmallChunk(int64_t classes);
+
 // `hidden` [n, h], `weight` [classes, h] of one float type, `target` [n] of integers, where places
 // with `ignore_index` do not count. The number of classes is known, n need not be. Where rows of a
-// chunk are no multiple of 64 bytes, chunks of the weight are copied. kInvalidArgument: shapes that
+// chunk are no multiple of 64 bytes, chunks of the weight are copied. Without `chunk` it is
+// SmallChunk of the classes. kInvalidArgument: shapes that
 // do not fit, or a chunk below 1; and the builder's errors.
 absl::StatusOr<LinearCrossEntropyStep> LinearCrossEntropy(GraphBuilder& b, ValueId hidden,
                                                           ValueId weight, ValueId target,
-                                                          int64_t chunk,
+                                                          std::optional<int64_t> chunk = {},
                                                           std::optional<int64_t> ignore_index = {});
 
 }  // namespace kiln::training

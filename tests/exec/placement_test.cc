@@ -234,6 +234,33 @@ TEST(Placement, PartsAreCopiedWhereThatNeedsLessMemory) {
   KILN_EXPECT_OK(VerifyPlacement(p, placed));
 }
 
+// In the given order the whole would lie beside c from its first part on. Where c and what is left
+// of it come first, no part has to be copied.
+TEST(Placement, AnotherOrderMakesCopiesOfPartsNeedless) {
+  Problem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  const int32_t a = p.Add(Space::kTemporary, 64), c = p.Add(Space::kTemporary, 4096),
+                s = p.Add(Space::kTemporary, 64), d = p.Add(Space::kTemporary, 1024),
+                e = p.Add(Space::kTemporary, 1024),
+                whole = p.Add(Space::kTemporary, 64 + 1024 + 1024);
+  p.Do({x}, {a});
+  p.Do({x}, {c});
+  p.Do({c}, {s});
+  p.Do({s}, {d});
+  p.Do({x}, {e});
+  DoPart(p, a, whole, 0);
+  DoPart(p, d, whole, 64);
+  DoPart(p, e, whole, 64 + 1024);
+  p.Do({whole}, {y});
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement in_order, PlaceInOrder(p));
+  EXPECT_TRUE(in_order.copies[5] && in_order.copies[6] && in_order.copies[7]);
+  EXPECT_EQ(in_order.memory.lower_bound, 2 * (64 + 1024 + 1024));
+  KILN_ASSERT_OK_AND_ASSIGN(const Placement placed, PlaceBuffers(p));
+  EXPECT_FALSE(placed.copies[5] || placed.copies[6] || placed.copies[7]);
+  EXPECT_EQ(placed.memory.lower_bound, 4096 + 64);
+  KILN_EXPECT_OK(VerifyPlacement(p, placed));
+}
+
 // A row of a large value that is needed for long.
 TEST(Placement, ViewsOfPartsAreCopiedWhereThatNeedsLessMemory) {
   for (const bool other : {false, true}) {

@@ -466,6 +466,39 @@ TEST(FuseHorizontalGemms, LeavesActivationsToTheirLibraryCalls) {
   EXPECT_EQ(OpNames(TwoProducts(false, "transpose"))[1], "slice");
 }
 
+// Where another operand has the shape already; else the expansion says it.
+TEST(Algebra, DropsExpansionsOfOperands) {
+  Graph graph = Parsed(R"(graph g
+input x : f32 [2, 3]
+input c : f32 [3]
+a = expand(c) {shape = [2, 3]}
+b = mul(x, a)
+d = exp(a)
+y = add(b, d)
+output y
+)");
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("expand", "exp", "mul", "add"));
+  EXPECT_EQ(graph.nodes()[2].inputs[1], graph.inputs()[1]);
+}
+
+TEST(Algebra, ReadsExtentsOffOperands) {
+  Graph graph = Parsed(R"(graph g
+input x : f32 [n, 8]
+a = exp(x)
+m = reduce_max(a) {axes = [1], keepdims = 1}
+rows = shape(m) {start = 0, end = 1}
+all = shape(m)
+output rows
+output all
+)");
+  EXPECT_TRUE(RunTwice("algebra", graph));
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name != std::string("shape")) continue;
+    EXPECT_EQ(node.inputs[0] == graph.inputs()[0], node.outputs[0] == graph.outputs()[0].value);
+  }
+}
+
 TEST(Algebra, JoinsTransposes) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {2, 3, 4});

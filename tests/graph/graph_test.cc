@@ -16,6 +16,7 @@
 namespace kiln {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAreArray;
 
@@ -104,6 +105,27 @@ TEST(GraphTest, ReplacesUsesAndSorts) {
   EXPECT_THAT(g.Sort(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cycle")));
 }
 
+// Nodes that were added last stand right before those that read them; the others stay in order.
+TEST(GraphTest, SortsByFirstUse) {
+  GraphBuilder b("g");
+  const ValueId x = b.Input("x", DType::kF32, {n});
+  const ValueId e = b.Op("exp", {x}), y = b.Op("neg", {e});
+  b.Output(b.Op("abs", {e}), "z");
+  b.Output(y, "y");
+  KILN_ASSERT_OK_AND_ASSIGN(Graph g, std::move(b).Finish());
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<ValueId> again,
+                            g.AddNode(*FindOp("exp"), {x}, {}, "", {}));
+  g.ReplaceInput(g.value(y).producer, 0, again[0]);
+  KILN_ASSERT_OK(g.SortByFirstUse());
+  KILN_EXPECT_OK(Verify(g));
+  std::vector<std::string> ops;
+  for (const Node& node : g.nodes()) ops.emplace_back(node.op->name);
+  EXPECT_THAT(ops, ElementsAre("exp", "exp", "neg", "abs"));
+  EXPECT_EQ(g.node(NodeId{2}).inputs[0], again[0]);
+  g.ReplaceUses(x, y);  // a cycle
+  EXPECT_THAT(g.SortByFirstUse(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cycle")));
+}
+
 // Whatever is done to a graph, UsersOf and IsOutput say what a walk over all nodes says.
 TEST(GraphTest, KnowsWhoReadsAValue) {
   std::mt19937 random(7);
@@ -112,7 +134,12 @@ TEST(GraphTest, KnowsWhoReadsAValue) {
     for (int i = 0; i < 3; ++i) g.AddInput("x", DType::kF32, {4});
     const auto draw = [&] { return ValueId{static_cast<int32_t>(random() % g.values().size())}; };
     for (int step = 0; step < 40; ++step) {
-      switch (random() % 8) {
+      switch (random() % 9) {
+        case 8:
+          if (!g.nodes().empty())
+            g.ReplaceInput(NodeId{static_cast<int32_t>(random() % g.nodes().size())}, random() % 2,
+                           draw());
+          break;
         case 0:
           g.ReplaceUses(draw(), draw());
           break;
@@ -120,7 +147,7 @@ TEST(GraphTest, KnowsWhoReadsAValue) {
           g.AddOutput(draw(), "y");
           break;
         case 2:
-          if (g.Sort().ok()) g.RemoveDead();
+          if (random() % 2 == 0 ? g.Sort().ok() : g.SortByFirstUse().ok()) g.RemoveDead();
           break;
         case 3:
           g.SetOutputs({{"a", draw()}, {"b", draw()}});

@@ -120,6 +120,17 @@ TEST(LinearCrossEntropy, LogitsAreNotInMemory) {
   }
 }
 
+// Six chunks are a hundredth of the logits, whatever the classes are; a chunk has one at least.
+TEST(LinearCrossEntropy, SmallChunksTakeAHundredthOfTheLogits) {
+  for (const int64_t classes : {600, 9599, 9600, 32'768, 50'257, 128'256}) {
+    const int64_t chunk = SmallChunk(classes);
+    EXPECT_LE(6 * chunk * 100, classes);
+    EXPECT_GT(6 * (chunk + 16) * 100, classes);
+  }
+  EXPECT_EQ(SmallChunk(128'256), 208);
+  EXPECT_EQ(SmallChunk(5), 1);
+}
+
 TEST(LinearCrossEntropy, RefusesWhatDoesNotFit) {
   const auto error = [](const Sizes& s, int64_t chunk) {
     return std::string(HeadOf(s, DType::kF32, chunk, {}, s.places).status().message());

@@ -171,16 +171,12 @@ TEST(TrainingStep, OneLaunchUpdatesAllTensors) {
     EXPECT_EQ(context.report().kernel_launches, 2);
     EXPECT_EQ(context.report().library_launches + context.report().other_launches, 0);
     EXPECT_EQ(model.memory().plans, 1);
-    // Each state is written in place, into the one buffer that it has, or by turns into two, where
-    // the order in which the kernel stores its outputs does not let it.
+    // Each state is written in place, into the one buffer that it has.
     const auto flat =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(layout.elements) * sizeof(float)));
     const auto count = static_cast<int64_t>(states.size()) - 1;
     EXPECT_GE(model.memory().states, count * flat);
-    EXPECT_LE(model.memory().states, 2 * count * flat + 128);
-    if (optimizer.index() == 1) {  // Adam
-      EXPECT_LE(model.memory().states, count * flat + 128);
-    }
+    EXPECT_LE(model.memory().states, count * flat + 128);
     ExpectNear(states, Expected(program, Zeros(program, parameters), {g}, 3));
   }
 }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many kernels a layer and its gradient are, with products between the two as in a network: one
+// forward, and one backward. Losses and their gradients are one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "fusion/recompute.h"
+#include "graph/gradient/gradients.h"
+#include "tests/fusion/nets.h"
+
+namespace kiln {
+namespace {
+
+struct Layer {
+  const char* name;
+  const char* text;  // gives y; N stands for the batch
+  const char* head;  // gives the loss by products
+  int kernels;       // in all
+};
+
+// The gradient of y is a product, which reads the product that y goes into.
+constexpr char kRows[] =
+    "input w : f32 [768, 64]\nz = matmul(y, w)\ns = stop_gradient(z)\nq = mul(z, s)\n"
+    "loss = reduce_sum(q) {keepdims = 0}\n";
+constexpr char kImages[] =
+    "input w : f32 [64, 64, 3, 3]\nz = conv(y, w) {pads = [1, 1, 1, 1]}\ns = stop_gradient(z)\n"
+    "q = mul(z, s)\nloss = reduce_sum(q) {keepdims = 0}\n";
+
+constexpr Layer kLayers[] = {
+    {"relu", "input p : f32 [N, 64, 14, 14]\ny = relu(p)\n", kImages, 2},
+    {"gelu", "input p : f32 [N, 512, 768]\ny = gelu(p)\n", kRows, 2},
+    {"gelu_tanh", "input p : f32 [N, 512, 768]\ny = gelu(p) {approximate = \"tanh\"}\n", kRows, 2},
+    {"swish", "input p : f32 [N, 512, 768]\ny = swish(p)\n", kRows, 2},
+    {"biased_relu",
+     "input p : f32 [N, 512, 768]\ninput p_b : f32 [768]\na = add(p, p_b)\ny = relu(a)\n", kRows,
+     2},
+    {"softmax", "input p : f32 [N, 512, 768]\ny = softmax(p)\n", kRows, 2},
+    {"scaled_softmax",
+     "input p : f32 [N, 12, 64, 768]\nconst k : f32 [] = 0.125\na = mul(p, k)\ny = softmax(a)\n",
+     kRows, 2},
+    {"layer_norm",
+     "input p : f32 [N, 512, 768]\ninput p_s : f32 [768]\ninput p_b : f32 [768]\n"
+     "y = layer_norm(p, p_s, p_b)\n",
+     kRows, 2},
+    {"residual_layer_norm",
+     "input p : f32 [N, 512, 768]\ninput p_r : f32 [N, 512, 768]\ninput p_s : f32 [768]\ninput p_b "
+     ": f32 "
+     "[768]\n"
+     "a = add(p, p_r)\ny = layer_norm(a, p_s, p_b)\n",
+     kRows, 2},
+    {"dropout_residual_layer_norm",
+     "input p : f32 [N, 512, 768]\ninput p_r : f32 [N, 512, 768]\ninput p_s : f32 [768]\ninput p_b "
+     ": f32 "
+     "[768]\n"
+     "input count : i64 []\nd, m = dropout(p, count) {ratio = 0.1}\n"
+     "a = add(d, p_r)\ny = layer_norm(a, p_s, p_b)\n",
+     kRows, 2},
+    {"rms_norm",
+     "input p : f32 [N, 512, 768]\ninput p_s : f32 [768]\nconst e : f32 [] = 1e-5\nsq = mul(p, p)\n"
+     "m = reduce_mean(sq) {axes = [-1], keepdims = 1}\na = add(m, e)\nr = sqrt(a)\nh = div(p, r)\n"
+     "y = mul(h, p_s)\n",
+     kRows, 2},
+    // Images have one more, which lays the first input out.
+    // And sums over the batch of what its samples give.
+    {"instance_norm",
+     "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
+     "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64]\ninput p_b : f32 [64]\n"
+     "y = instance_norm(p, p_s, p_b)\n",
+     kImages, 4},
+    // Sums over a group's channels and places are two here (pass channel_groups), which are no one
+    // kernel with sums over the batch.
+    {"group_norm",
+     "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
+     "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64, 1, 1]\ninput p_b : f32 [64, 1, "
+     "1]\n"
+     "const ones : f32 [8] = [1, 1, 1, 1, 1, 1, 1, 1]\n"
+     "const zeros : f32 [8] = [0, 0, 0, 0, 0, 0, 0, 0]\ng = reshape(p) {shape = [0, 8, -1]}\n"
+     "i = instance_norm(g, ones, zeros)\nr = reshape(i) {shape = [-1, 64, 14, 14]}\nt = mul(r, "
+     "p_s)\n"
+     "y = add(t, p_b)\n",
+     kImages, 8},
+    {"batch_norm",
+     "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
+     "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64, 1, 1]\ninput p_b : f32 [64, 1, "
+     "1]\n"
+     "input mean : f32 [64, 1, 1]\nconst epsilon : f32 [] = 1e-05\nconst keep : f32 [] = 0.9\n"
+     "const take : f32 [] = 0.1\nm = reduce_mean(p) {axes = [0, 2, 3], keepdims = 1}\n"
+     "d = sub(p, m)\nq0 = mul(d, d)\nv = reduce_mean(q0) "
+     "{axes = [0, 2, 3], keepdims = 1}\n"
+     "a = add(v, epsilon)\nb = sqrt(a)\nt = div(d, b)\ng = mul(t, p_s)\nh = add(g, p_b)\n"
+     "y = relu(h)\nm1 = mul(mean, keep)\nm2 = mul(m, take)\nnew_mean = add(m1, m2)\n"
+     "output new_mean\n",
+     kImages, 3},
+    {"batch_norm_rows",
+     "input p : f32 [N, 512, 768]\ninput p_s : f32 [768]\ninput p_b : f32 [768]\n"
+     "const epsilon : f32 [] = 1e-05\nm = reduce_mean(p) {axes = [0, 1], keepdims = 1}\n"
+     "d = sub(p, m)\nq0 = mul(d, d)\nv = reduce_mean(q0) "
+     "{axes = [0, 1], keepdims = 1}\n"
+     "a = add(v, epsilon)\nb = sqrt(a)\nt = div(d, b)\ng = mul(t, p_s)\nh = add(g, p_b)\n"
+     "y = relu(h)\n",
+     kRows, 2},
+};
+
+// Losses: the gradient follows at once.
+constexpr Layer kLosses[] = {
+    {"cross_entropy_by_coordinates",
+     "input p : f32 [N, 1000]\ninput label : i64 [N]\nm = reduce_max(p) {axes = [1], keepdims = "
+     "1}\n"
+     "z = sub(p, m)\ne = exp(z)\nt = reduce_sum(e) {axes = [1], keepdims = 0}\nk = log(t)\n"
+     "i = unsqueeze(label) {axes = [1]}\nc = iota() {shape = [1, 1000], axis = 1}\nh = equal(c, "
+     "i)\n"
+     "const zero : f32 [] = 0\na = where(h, z, zero)\nb = reduce_sum(a) {axes = [1], keepdims = "
+     "0}\n"
+     "q = sub(k, b)\nloss = reduce_mean(q) {keepdims = 0}\n",
+     "", 1},
+    {"cross_entropy",
+     "input p : f32 [N, 1000]\ninput label : i64 [N]\nk = log_softmax(p) {axis = 1}\n"
+     "i = unsqueeze(label) {axes = [1]}\np0 = gather_elements(k, i) {axis = 1}\nq = neg(p0)\n"
+     "loss = reduce_mean(q) {keepdims = 0}\n",
+     "", 1},
+    {"squared_error",
+     "input p : f32 [N, 512, 768]\ninput t : f32 [N, 512, 768]\nd = sub(p, t)\nq = mul(d, d)\n"
+     "loss = reduce_mean(q) {keepdims = 0}\n",
+     "", 1},
+};
+
+// The gradients by all inputs whose name begins with p.
+Graph Differentiated(const std::string& text) {
+  Graph graph = Parsed(text);
+  std::vector<ValueId> wrt;
+  for (const ValueId id : graph.inputs()) {
+    if (graph.value(id).name[0] == 'p') wrt.push_back(id);
+  }
+  ValueId loss;
+  for (const Graph::Output& output : graph.outputs()) {
+    if (output.name == "loss") loss = output.value;
+  }
+  absl::StatusOr<Graph> gradients = Gradients(graph, loss, wrt);
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  if (!gradients.ok()) return Graph();
+  std::vector<Graph::Output> outputs;
+  for (const Graph::Output& output : gradients->outputs()) {
+    if (output.name != "loss") outputs.push_back(output);
+  }
+  gradients->SetOutputs(std::move(outputs));
+  gradients->RemoveDead();
+  return *std::move(gradients);
+}
+
+Grouping GroupsOf(const Layer& layer, const char* batch, Graph& graph) {
+  const std::string text = absl::StrCat(layer.text, layer.head);
+  graph = Differentiated(absl::StrCat(
+      "graph g\n", absl::StrReplaceAll(text, {{"[N", absl::StrCat("[", batch)}}), "output loss\n"));
+  EXPECT_THAT(RunPasses(graph, {}), IsOk());
+  absl::StatusOr<Grouping> grouping = FormGroupsAndRecompute(graph, {});
+  EXPECT_THAT(grouping, IsOk());
+  return grouping.ok() ? *std::move(grouping) : Grouping();
+}
+
+class LayerTest : public testing::TestWithParam<Layer> {};
+TEST_P(LayerTest, IsOneKernelEachWay) {
+  for (const char* batch : {"64", "n"}) {
+    SCOPED_TRACE(batch);
+    Graph graph;
+    const Grouping grouping = GroupsOf(GetParam(), batch, graph);
+    EXPECT_EQ(KernelGroups(grouping).size(), static_cast<size_t>(GetParam().kernels))
+        << ToString(grouping, graph) << Print(graph);
+    EXPECT_THAT(Verify(graph), IsOk());
+  }
+}
+std::string NameOf(const testing::TestParamInfo<Layer>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Layers, LayerTest, testing::ValuesIn(kLayers), NameOf);
+INSTANTIATE_TEST_SUITE_P(Losses, LayerTest, testing::ValuesIn(kLosses), NameOf);
+
+// What the gradient can make of the layer's input and of a few numbers for each row is not stored.
+TEST(Recompute, CheapElementsAreNotStored) {
+  for (const auto& [name, stored] :
+       {std::pair("gelu", 1), {"gelu_tanh", 1}, {"swish", 1}, {"layer_norm", 3}, {"rms_norm", 2}}) {
+    SCOPED_TRACE(name);
+    const absl::string_view wanted = name;
+    const auto* const layer = std::find_if(std::begin(kLayers), std::end(kLayers),
+                                           [&](const Layer& each) { return each.name == wanted; });
+    Graph graph;
+    const Grouping grouping = GroupsOf(*layer, "64", graph);
+    EXPECT_EQ(KernelGroups(grouping)[0].outputs.size(), static_cast<size_t>(stored))
+        << ToString(grouping, graph);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
