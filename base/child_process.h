@@ -42,7 +42,7 @@ std::string FindTool(const std::string& name, const char* variable, const char* 
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& command, int timeout_ms);
 
 // The shared library `name`, as FindProgram: $`variable`, else beside this program or the shared
-// library that holds this function, else in kiln, ../../bin, ../lib, ../lib/kiln or
+// library that holds this function, else in kiln, ../bin, ../../bin, ../lib, ../lib/kiln or
 // ../../lib/kiln from there.
 absl::StatusOr<std::string> FindModule(const std::string& name, const char* variable);
 
