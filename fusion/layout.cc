@@ -211,7 +211,7 @@ class Mover {
   // Whether the value is a transpose of one with channels last.
   bool IsSeenFirst(ValueId value) const {
     const StridedView view = StridedStep(graph_, value);
-    return view.base != value && view.strides[1].IsConst(1);
+    return view.base != value && view.strides.size() > 1 && view.strides[1].IsConst(1);
   }
 
   // Activations that the node reads: of its rank, and not constant.

@@ -168,6 +168,8 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeOneDnn(const Request& original, b
     const char* name = pd.impl_info_str();
     if (keep && channels_last && !IsGenerated(name))
       return absl::UnimplementedError(absl::StrCat(name, " is a plain loop"));
+    if (LosesByPostOps(name, request.post_ops))
+      return absl::UnimplementedError(absl::StrCat(name, " is a plain loop with post-ops"));
     const bool may_drop = MayDropNan(d.epilogue.post_ops);
     if (may_drop && !IsGenerated(name))
       return absl::UnimplementedError(absl::StrCat(name, " could lose a NaN in a post-op"));

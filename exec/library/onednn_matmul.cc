@@ -89,11 +89,12 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const 
     return bias ? PrimitiveDesc(session->engine(), a, wanted_b, *bias, c, attributes)
                 : PrimitiveDesc(session->engine(), a, wanted_b, c, attributes);
   });
+  const char* name = pd.impl_info_str();
+  if (LosesByPostOps(name, request.post_ops))
+    return absl::UnimplementedError(absl::StrCat(name, " is a plain loop with post-ops"));
   const bool may_drop = MayDropNan(epilogue.post_ops);
-  if (may_drop && !IsGenerated(pd.impl_info_str())) {
-    return absl::UnimplementedError(
-        absl::StrCat(pd.impl_info_str(), " could lose a NaN in a post-op"));
-  }
+  if (may_drop && !IsGenerated(name))
+    return absl::UnimplementedError(absl::StrCat(name, " could lose a NaN in a post-op"));
   auto primitive = std::make_unique<OneDnnPrimitive>(session);
   primitive->AddSlot(DNNL_ARG_SRC, Slot::From::kInput, 0, a, pd.src_desc(), nullptr);
   primitive->AddSlot(DNNL_ARG_WEIGHTS, Slot::From::kInput, 1, b, pd.weights_desc(), constant_b);
@@ -102,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeFrom(const MatmulDescs& d, const 
   primitive->AddSlot(DNNL_ARG_DST, Slot::From::kOutput, 0, c, pd.dst_desc(), nullptr);
   AddOperands(epilogue, *primitive);
   primitive->SetPrimitive(Undivided([&] { return dnnl::matmul(pd); }), pd.scratchpad_desc());
-  primitive->Describe(pd.impl_info_str());
+  primitive->Describe(name);
   if (may_drop) primitive->RepeatWithout(*Find("matmul"), request);
   return primitive;
 }

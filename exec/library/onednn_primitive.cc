@@ -425,6 +425,10 @@ bool IsGenerated(absl::string_view implementation) {
          absl::StartsWith(implementation, "jit");
 }
 
+bool LosesByPostOps(absl::string_view implementation, const std::vector<PostOp>& post_ops) {
+  return !post_ops.empty() && absl::StartsWith(implementation, "ref");
+}
+
 bool MayDropNan(const std::vector<PostOp>& post_ops) {
   return std::any_of(post_ops.begin(), post_ops.end(),
                      [](const PostOp& op) { return FindPostOp(op.name)->drops_nan; });

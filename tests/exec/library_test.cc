@@ -521,6 +521,31 @@ TEST(Conv, KeepsChannelsInnermost) {
             "oneDNN, layouts kept");
 }
 
+// oneDNN 3.2 takes the sum of two whole tensors by a plain loop over its own layouts.
+TEST(Conv, WithATensorAddedIsGenerated) {
+  const Array<float> x = Random({1, 32, 16, 16}, 1), w = Random({32, 32, 3, 3}, 2);
+  const Array<float> added = Random({1, 32, 16, 16}, 3);
+  Array<float> y({1, 32, 16, 16}), alone({1, 32, 16, 16});
+  Request request;
+  request.attributes = {{"pads", std::vector<int64_t>{1, 1, 1, 1}}};
+  request.inputs = {Describe(x, DType::kF32), Describe(w, DType::kF32, true)};
+  request.outputs = {Describe(y, DType::kF32)};
+  const auto session = NewSession(1);
+  ASSERT_TRUE(
+      RunOp("conv", request, {x.data.data(), w.data.data()}, alone.data.data(), session).ok());
+  request.post_ops = {{"add", {}}};
+  request.inputs.push_back({});  // no bias
+  request.inputs.push_back(Describe(added, DType::kF32));
+  ASSERT_TRUE(RunOp("conv", request, {x.data.data(), w.data.data(), nullptr, added.data.data()},
+                    y.data.data(), session)
+                  .ok());
+  std::vector<float> want(alone.data);
+  for (size_t i = 0; i < want.size(); ++i) want[i] += added.data[i];
+  ExpectNear(y, want, "conv, then add");
+  const std::string made = (*Make(*Find("conv"), request, session))->description();
+  EXPECT_NE(made.substr(0, 3), "ref") << made;
+}
+
 TEST(ConvTranspose, AgreesWithItsDefinition) {
   const ConvCase cases[] = {
       {{1, 3, 4, 4}, {3, 5, 3, 3}, {1, 5, 6, 6}, {}, {}, {}},
