@@ -100,6 +100,31 @@ inline Array average_pool(const Operand& a, const AveragePoolAttributes& attribu
                         where);
 }
 
+// What the input of average_pool takes from the cotangent of its result.
+struct AveragePoolBackwardAttributes {
+  Ints kernel = {};               // the extents of the window
+  Ints strides = {};              // steps of the window; absent: 1
+  Ints pads = {};                 // padding before each axis, then after each; absent: 0
+  Ints dilations = {};            // distances between taps; absent: 1
+  int64_t ceil_mode = 0;          // 1: a window that is cut off by the end counts too
+  int64_t count_include_pad = 0;  // 1: padding counts in the divisor of the mean
+  Ints shape = {};                // of the input of the pool
+};
+inline Array average_pool_backward(const Operand& a,
+                                   const AveragePoolBackwardAttributes& attributes = {},
+                                   Location where = Location::Here()) {
+  static const OpDef* const op = tracing::FindOperator("average_pool_backward");
+  return tracing::Apply(op, "average_pool_backward", {&a},
+                        {{"kernel", attributes.kernel},
+                         {"strides", attributes.strides},
+                         {"pads", attributes.pads},
+                         {"dilations", attributes.dilations},
+                         {"ceil_mode", attributes.ceil_mode},
+                         {"count_include_pad", attributes.count_include_pad},
+                         {"shape", attributes.shape}},
+                        where);
+}
+
 // (x - mean) * (scale / sqrt(variance + epsilon)) + bias; inputs x, scale, bias, mean, variance.
 struct BatchNormAttributes {
   double epsilon = 1e-05;  // added to the variance
@@ -204,6 +229,28 @@ inline Array conv(const Operand& a, const Operand& b, const ConvAttributes& attr
                         where);
 }
 
+// What the weight of conv(x, w) takes from the cotangent g of its result: [M, C / group, kernel...]
+// of x [N, C, ...] and g [N, M, ...].
+struct ConvBackwardWeightsAttributes {
+  Ints kernel = {};     // the spatial extents of the weight
+  Ints strides = {};    // of the convolution; absent: 1
+  Ints pads = {};       // of the convolution; absent: 0
+  Ints dilations = {};  // of the convolution; absent: 1
+  int64_t group = 1;    // of the convolution
+};
+inline Array conv_backward_weights(const Operand& a, const Operand& b,
+                                   const ConvBackwardWeightsAttributes& attributes = {},
+                                   Location where = Location::Here()) {
+  static const OpDef* const op = tracing::FindOperator("conv_backward_weights");
+  return tracing::Apply(op, "conv_backward_weights", {&a, &b},
+                        {{"kernel", attributes.kernel},
+                         {"strides", attributes.strides},
+                         {"pads", attributes.pads},
+                         {"dilations", attributes.dilations},
+                         {"group", attributes.group}},
+                        where);
+}
+
 // conv of bytes less their zero points, inputs 2 and 3: one, or of the weight one for each channel;
 // sums of 32 bits that wrap.
 struct ConvIntegerAttributes {
@@ -231,6 +278,7 @@ struct ConvTransposeAttributes {
   Ints dilations = {};       // distances between taps; absent: 1
   int64_t group = 1;         // channels are split into this many groups that do not mix
   Ints output_padding = {};  // extra extent at the end of each axis; absent: 0
+  Ints extents = {};         // spatial extents of the result; absent: what output_padding says
 };
 inline Array conv_transpose(const Operand& a, const Operand& b,
                             const ConvTransposeAttributes& attributes = {}, const Operand& c = {},
@@ -241,7 +289,8 @@ inline Array conv_transpose(const Operand& a, const Operand& b,
                          {"pads", attributes.pads},
                          {"dilations", attributes.dilations},
                          {"group", attributes.group},
-                         {"output_padding", attributes.output_padding}},
+                         {"output_padding", attributes.output_padding},
+                         {"extents", attributes.extents}},
                         where);
 }
 
@@ -604,6 +653,28 @@ inline Array max_pool(const Operand& a, const MaxPoolAttributes& attributes = {}
                         where);
 }
 
+// What x takes from the cotangent g of max_pool(x): all of it goes to the first element of a window
+// that is its maximum.
+struct MaxPoolBackwardAttributes {
+  Ints kernel = {};       // the extents of the window
+  Ints strides = {};      // steps of the window; absent: 1
+  Ints pads = {};         // padding before each axis, then after each; absent: 0
+  Ints dilations = {};    // distances between taps; absent: 1
+  int64_t ceil_mode = 0;  // 1: a window that is cut off by the end counts too
+};
+inline Array max_pool_backward(const Operand& a, const Operand& b,
+                               const MaxPoolBackwardAttributes& attributes = {},
+                               Location where = Location::Here()) {
+  static const OpDef* const op = tracing::FindOperator("max_pool_backward");
+  return tracing::Apply(op, "max_pool_backward", {&a, &b},
+                        {{"kernel", attributes.kernel},
+                         {"strides", attributes.strides},
+                         {"pads", attributes.pads},
+                         {"dilations", attributes.dilations},
+                         {"ceil_mode", attributes.ceil_mode}},
+                        where);
+}
+
 // The smaller one; NaN if either is NaN.
 inline Array min(const Operand& a, const Operand& b, Location where = Location::Here()) {
   static const OpDef* const op = tracing::FindOperator("min");
@@ -949,6 +1020,18 @@ inline Array scatter_nd(const Operand& a, const Operand& b, const Operand& c,
   static const OpDef* const op = tracing::FindOperator("scatter_nd");
   return tracing::Apply(op, "scatter_nd", {&a, &b, &c}, {{"reduction", attributes.reduction}},
                         where);
+}
+
+// Zeros, with slices of input 1 added in order where the rows of input 0 say: what a gather's input
+// takes.
+struct ScatterSumAttributes {
+  Ints shape = {};  // of the result
+};
+inline Array scatter_sum(const Operand& a, const Operand& b,
+                         const ScatterSumAttributes& attributes = {},
+                         Location where = Location::Here()) {
+  static const OpDef* const op = tracing::FindOperator("scatter_sum");
+  return tracing::Apply(op, "scatter_sum", {&a, &b}, {{"shape", attributes.shape}}, where);
 }
 
 // gamma * elu(x).

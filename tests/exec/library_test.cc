@@ -534,12 +534,13 @@ TEST(Conv, WithATensorAddedIsGenerated) {
   ASSERT_TRUE(
       RunOp("conv", request, {x.data.data(), w.data.data()}, alone.data.data(), session).ok());
   request.post_ops = {{"add", {}}};
-  request.inputs.push_back({});  // no bias
+  Operand no_bias;
+  no_bias.present = false;
+  request.inputs.push_back(no_bias);
   request.inputs.push_back(Describe(added, DType::kF32));
-  ASSERT_TRUE(RunOp("conv", request, {x.data.data(), w.data.data(), nullptr, added.data.data()},
-                    y.data.data(), session)
-                  .ok());
-  std::vector<float> want(alone.data);
+  KILN_ASSERT_OK(RunOp("conv", request, {x.data.data(), w.data.data(), nullptr, added.data.data()},
+                       y.data.data(), session));
+  std::vector<double> want(alone.data.begin(), alone.data.end());
   for (size_t i = 0; i < want.size(); ++i) want[i] += added.data[i];
   ExpectNear(y, want, "conv, then add");
   const std::string made = (*Make(*Find("conv"), request, session))->description();
