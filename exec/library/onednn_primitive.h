@@ -245,8 +245,8 @@ Dims Tidy(const Dims& dims, Dims strides);
 // Code that oneDNN generates raises flags as processors do; its plain loops need not.
 bool IsGenerated(absl::string_view implementation);
 
-// Whether oneDNN would run an operator with these post-ops as a plain loop, as it does for
-// operands of whole tensors in most of its own layouts: 100 times slower than the operator, then a loop.
+// Whether oneDNN would run an operator with these post-ops as a plain loop, as it does for operands
+// of whole tensors in most of its own layouts: 100 times slower than the operator and a loop.
 bool LosesByPostOps(absl::string_view implementation, const std::vector<PostOp>& post_ops);
 
 // Whether one of them loses a NaN in oneDNN's form.
