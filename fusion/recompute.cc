@@ -23,6 +23,8 @@ namespace {
 
 // Rounds of cutting and grouping: what was not fused for what it stored may be, once it does not.
 constexpr int kMaxRounds = 3;  // compile time
+// To form groups anew takes a large part of a graph's compilation: a run must gain something.
+constexpr double kLeastGainNs = 2000;  // compile time
 // Cuts that save less of what the two kernels walk are not taken: prices may be wrong by more, and
 // kernels that differ by a few bytes from those of other extents are built anew.
 constexpr double kGain = 0.01;  // speed
@@ -54,8 +56,10 @@ class Recomputer {
     }
   }
 
-  // For each group, the values that it computes again.
-  using Plan = std::map<int, std::set<ValueId>>;
+  struct Plan {
+    std::map<int, std::set<ValueId>> again;  // for each group, the values that it computes again
+    double gain_ns = 0;                      // by the cuts alone, before anything is grouped anew
+  };
   Plan Run() const {
     Plan plan;
     for (size_t b = 0; b < groups_.size(); ++b) {
@@ -67,10 +71,11 @@ class Recomputer {
           by_maker[maker].push_back(value);
       }
       for (const auto& [maker, values] : by_maker) {
-        const std::set<ValueId> again = CutBetween(maker, static_cast<int>(b), values);
-        plan[static_cast<int>(b)].insert(again.begin(), again.end());
+        const auto [again, gain_ns] = CutBetween(maker, static_cast<int>(b), values);
+        if (again.empty()) continue;
+        plan.again[static_cast<int>(b)].insert(again.begin(), again.end());
+        plan.gain_ns += gain_ns;
       }
-      if (plan[static_cast<int>(b)].empty()) plan.erase(static_cast<int>(b));
     }
     return plan;
   }
@@ -160,8 +165,10 @@ class Recomputer {
                         [&](ValueId output) { return IsReadBeside(output, reader); });
   }
 
-  // What of `maker`'s nodes is computed again by `reader`, which reads `wanted` of it.
-  std::set<ValueId> CutBetween(int maker, int reader, const std::vector<ValueId>& wanted) const {
+  // What of `maker`'s nodes is computed again by `reader`, which reads `wanted` of it, and what
+  // that gains.
+  std::pair<std::set<ValueId>, double> CutBetween(int maker, int reader,
+                                                  const std::vector<ValueId>& wanted) const {
     const Group& from = groups_[static_cast<size_t>(maker)];
     const std::set<ValueId> read = ReadBy(groups_[static_cast<size_t>(reader)]);
     std::map<ValueId, int> number;  // of values: what they are and what those are made of
@@ -205,7 +212,7 @@ class Recomputer {
     }
     const MinCut::Cut cut = network.Between(source, sink);
     std::set<ValueId> again;
-    if (cut.cost > now - kGain * walked / gb_per_s) return again;
+    if (cut.cost > now - kGain * walked / gb_per_s) return {again, 0};
     int64_t more = 0;  // bytes that live from one kernel to the other
     const std::set<ValueId> before(wanted.begin(), wanted.end());
     for (const auto& [value, i] : number) {
@@ -220,7 +227,8 @@ class Recomputer {
           kept_.count(value) == 0)
         more -= bytes;
     }
-    return more <= 0 || !keeps_less_ ? again : std::set<ValueId>();
+    if (more > 0 && keeps_less_) again.clear();
+    return {again, now - cut.cost};
   }
 
   const Graph& graph_;
@@ -339,10 +347,10 @@ absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping&
   KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis,
                         Analyse(graph, options.level, options.library));
   const Recomputer::Plan plan = Recomputer(graph, analysis, grouping, machine, keeps_less).Run();
-  if (plan.empty()) return std::nullopt;
+  if (plan.again.empty() || plan.gain_ns < kLeastGainNs) return std::nullopt;
   Attempt attempt = {graph, {}};
   Repeater repeater(attempt.graph, analysis);
-  for (const auto& [group, values] : plan) {
+  for (const auto& [group, values] : plan.again) {
     KILN_RETURN_IF_ERROR(
         repeater.Repeat(grouping.groups[static_cast<size_t>(group)].nodes, values));
   }

@@ -163,6 +163,8 @@ class Run {
   // A new history, or that of the checkpoint.
   absl::Status Begin() {
     history_.data = {flags_.seed, train_.size(), flags_.batch};
+    if (flags_.save_every > 0 && flags_.checkpoint.empty())
+      return Invalid("--save-every: give --checkpoint FILE to save to");
     if (!flags_.resume) return absl::OkStatus();
     if (flags_.checkpoint.empty()) return Invalid("--resume: give --checkpoint FILE to go on from");
     KILN_ASSIGN_OR_RETURN(auto metadata, trainer_->Load(flags_.checkpoint));

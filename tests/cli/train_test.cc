@@ -131,12 +131,38 @@ TEST_F(TrainTest, TrainsEvaluatesAndWrites) {
   EXPECT_THAT(run.out, HasSubstr("y: f32 [20, 2]"));
 }
 
+TEST_F(TrainTest, EachFlagDoesWhatItSays) {
+  const auto results = [&](const std::vector<std::string>& flags) -> json {
+    std::vector<std::string> all = {"--optimizer", "sgd:lr=0.5", "--epochs", "2", "--json"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const ProcessResult result = Kiln(Command(all));
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.exit == 0 ? json::parse(result.out)["results"] : json();
+  };
+  const auto loss = [](const json& of) { return of["epochs"][1]["loss"].get<double>(); };
+  const json plain = results({});
+  EXPECT_EQ(plain["parameters"], 2);
+  EXPECT_EQ(results({"--parameters", "w"})["parameters"], 1);
+  EXPECT_EQ(results({"--freeze", "b"})["parameters"], 1);
+  EXPECT_EQ(results({"--loss-of", "y"})["epochs"], plain["epochs"]);
+  EXPECT_GT(loss(results({"--clip-norm", "0.001"})), 1.5 * loss(plain));
+  EXPECT_GT(loss(results({"--clip-value", "0.001"})), 1.5 * loss(plain));
+  const double rounded = loss(results({"--precision", "bf16"}));
+  EXPECT_NE(rounded, loss(plain));
+  EXPECT_NEAR(rounded, loss(plain), 0.05);
+  results({"--checkpoint", state_, "--save-every", "1", "--output", onnx_});
+  EXPECT_THAT(Contents(onnx_), HasSubstr("MatMul"));
+  Fails(Command({"--loss-of", "nothing"}), 3, "no output \"nothing\"");
+  Fails(Command({"--save-every", "1"}), 2, "--checkpoint");
+}
+
 TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
   const auto bytes_of = [](const std::string& path) { return Contents(path); };
   const std::string archive = dir_.File("x.npz");
   std::ofstream(archive, std::ios::binary) << Stored("x.npy", bytes_of(x_));
-  const ProcessResult result = Kiln({"train", model_, "--data", archive, "--data",
-                                     "labels=" + labels_, "--compile-mode", "never", "-q"});
+  const ProcessResult result =
+      Kiln({"train", model_, "--data", archive, "--data", "classes=" + labels_, "--labels-name",
+            "classes", "--compile-mode", "never", "-q"});
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("2 steps, loss "));
 }

@@ -2,8 +2,11 @@
 // Devices behind the driver's table, and what becomes of its errors.
 #include "exec/cuda/gpu.h"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include <functional>
 #include <string>
@@ -200,11 +203,35 @@ TEST(GpuTest, FunctionsAskForTheSharedMemoryThatTheyTake) {
                        HasSubstr("takes 200000 bytes of shared memory, a block has at most")));
 }
 
-// Machine code for another level, or none at all: the text beside it runs.
+// A whole file of machine code, of which the driver knows no function.
+std::string EmptyCubin() {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_machine = 190;  // EM_CUDA
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shoff = sizeof header;
+  header.e_shnum = 2;
+  header.e_shstrndx = 1;
+  Elf64_Shdr sections[2] = {};
+  sections[1].sh_type = SHT_STRTAB;
+  sections[1].sh_offset = sizeof header + sizeof sections;
+  sections[1].sh_size = 1;
+  std::string bytes(sizeof header + sizeof sections + 1, '\0');
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, sections, sizeof sections);
+  return bytes;
+}
+
+// Machine code for another level, or none at all: the text beside it runs. The driver sees whole
+// files alone.
 TEST(GpuTest, TheTextRunsWhereTheMachineCodeDoesNot) {
   constexpr char kKernel[] =
       "kernel v1 math 1\ndims a\nin 0 f32 [a] dense\nout 0 f32 [a] dense = add(in0[a], 1)\n";
-  for (const std::string& cubin : {std::string("\177ELF\2\1\1", 7), std::string("no code")}) {
+  const std::string whole = EmptyCubin();
+  for (const std::string& cubin : {whole, whole.substr(0, 7), std::string("no code")}) {
+    SCOPED_TRACE(cubin.size());
     Restart();
     KILN_ASSERT_OK_AND_ASSIGN(auto driver, Driver::Open(EmulatedDriver()));
     KILN_ASSERT_OK_AND_ASSIGN(auto gpu, Gpu::Open(std::move(driver), 0));
@@ -212,7 +239,7 @@ TEST(GpuTest, TheTextRunsWhereTheMachineCodeDoesNot) {
     const std::string text(kPtx, sizeof(kPtx));
     CodeImage image = {text, cubin, kRecipe, kKernel};
     EXPECT_THAT(device->Load(image), IsOk());
-    EXPECT_EQ(kiln_ptx_calls("cuModuleLoadDataEx"), 2u);
+    EXPECT_EQ(kiln_ptx_calls("cuModuleLoadDataEx"), cubin == whole ? 2u : 1u);
     image.code = "no code either";
     EXPECT_THAT(device->Load(image), StatusIs(absl::StatusCode::kDataLoss));
     kiln_ptx_fail_at(1, kOutOfMemory, 1);  // is no reason to try the text
