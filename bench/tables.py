@@ -143,6 +143,20 @@ def training(reports):
     return table(["network", *(h for t in titles(columns) for h in (f"{t}: ms", "peers", "ratio", "-O0 / -O3"))], body)
 
 
+def training_kernels(reports):
+    """A row for each kernel of training steps: Kiln's time, what share of a copy's bandwidth that is, the ratio to the fastest peer."""
+    columns = newest(reports, "training kernels")
+    if not columns:
+        return ""
+    body = []
+    for name, rows in rows_of(columns):
+        cells = [name]
+        for row in rows:
+            cells += [ms(row["runtimes"]["kiln -O3"]["min_ms"]), f"{row['copy_percent']:.0f} %", ratio_text(row["ratio"])] if row else ["-", "", "-"]
+        body.append(cells)
+    return table(["kernel", *(h for t in titles(columns) for h in (f"{t}: ms", "of a copy's bandwidth", "ratio"))], body)
+
+
 def left_out(columns, what):
     """A line for each peer that could not run rows, or whose results differ."""
     found = collections.defaultdict(list)

@@ -173,9 +173,9 @@ def main():
     for runtime in runtimes:
         runtime.close()
     import torch
-    report = results.report("training", args.kiln, {"threads": args.threads, "repeat": args.repeat}, {"torch": torch.__version__},
+    report = results.report("training kernels", args.kiln, {"threads": args.threads, "repeat": args.repeat}, {"torch": torch.__version__},
                             load, measured)
-    stem = f"training-{results.build_name(report['kiln'])}-t{args.threads}"
+    stem = f"training-kernels-{results.build_name(report['kiln'])}-t{args.threads}"
     for path in [args.json] * bool(args.json) + [results.kept(report, stem)] * args.keep:
         results.write(report, path)
     ratios = [r["ratio"]["min"] for r in measured if r.get("ratio")]
