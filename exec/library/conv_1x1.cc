@@ -102,7 +102,7 @@ class Conv1X1 final : public Primitive {
 absl::Status Takes(const Request& conv, const ConvForm& form) {
   KILN_RETURN_IF_ERROR(TakesOneGroup(conv, form));
   for (const WindowAxis& axis : form.axes) {
-    if (axis.kernel != 1 || axis.stride != 1 || axis.in != axis.out)
+    if (axis.kernel != 1 || axis.stride != 1 || axis.pad_begin != 0 || axis.in != axis.out)
       return absl::UnimplementedError("windows are not points side by side");
   }
   // Of rows a multiple of 4 KiB apart the first-level cache keeps a few only.

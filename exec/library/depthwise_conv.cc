@@ -117,8 +117,7 @@ absl::Status Takes(const Request& conv, const ConvForm& form) {
     return absl::UnimplementedError("not a group for each channel");
   KILN_RETURN_IF_ERROR(TakesRows(conv));
   const auto [depth, lines, line] = Widen(form.axes);
-  if (depth.in != 1 || depth.kernel != 1 || depth.out != 1)
-    return absl::UnimplementedError("three axes");
+  if (!IsUnitAxis(depth)) return absl::UnimplementedError("three axes");
   if (lines.dilation != 1 || line.dilation != 1 || lines.kernel > kMostSegments ||
       FindDepthwiseBlock(1, line.kernel, line.stride) == nullptr) {
     return absl::UnimplementedError(absl::StrCat("no loop for windows of ", lines.kernel, " x ",

@@ -114,7 +114,7 @@ PrimitiveDesc MakeConvDesc(const dnnl::engine& engine, dnnl::algorithm algorithm
 void DropPointAxes(Request& request, ConvForm& form) {
   for (size_t i = form.axes.size(); i-- > 0 && form.axes.size() > 1;) {
     const WindowAxis& axis = form.axes[i];
-    if (axis.in != 1 || axis.out != 1 || axis.kernel != 1) continue;
+    if (!IsUnitAxis(axis)) continue;
     std::vector<Operand*> operands = {&request.inputs[0], &request.inputs[1], &request.outputs[0]};
     for (size_t k = request.inputs.size() - CountOperands(request.post_ops);
          k < request.inputs.size(); ++k)

@@ -70,6 +70,11 @@ struct WindowAxis {
   int64_t in = 0, out = 0, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
 };
 
+// Whether the axis is one element, which one tap meets: with padding in front it may meet nothing.
+inline bool IsUnitAxis(const WindowAxis& axis) {
+  return axis.in == 1 && axis.out == 1 && axis.kernel == 1 && axis.pad_begin == 0;
+}
+
 // Always three axes; missing ones, in front, have extent 1.
 using ThreeAxes = std::array<WindowAxis, 3>;
 ThreeAxes Widen(const std::vector<WindowAxis>& axes);

@@ -85,6 +85,20 @@ class Net {
   unsigned seed_ = 0;
 };
 
+// A slice of a buffer without elements begins behind its end.
+TEST(LibraryCalls, TakeSlicesOfAnEmptyBatch) {
+  for (const int64_t n : {0, 3}) {
+    SCOPED_TRACE(n);
+    Net net({Dim::Symbol("n"), 6});
+    const ValueId part = net.b.Op("slice", {net.x},
+                                  {{"starts", std::vector<int64_t>{1}},
+                                   {"ends", std::vector<int64_t>{2}},
+                                   {"axes", std::vector<int64_t>{1}}});
+    net.Check(net.b.Op("matmul", {part, net.x}, {{"trans_a", int64_t{1}}}), Random({n, 6}, 9), 1,
+              0);
+  }
+}
+
 TEST(LibraryCalls, FoldABatchNormAndTakeTheActivation) {
   Net net({Dim::Symbol("n"), 5, 9, 7});
   const ValueId c = net.Conv(net.x, {16, 5, 3, 3}, 1);
