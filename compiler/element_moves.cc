@@ -55,14 +55,6 @@ std::optional<StridedView> MovedRow(const Graph& graph, const Node& node) {
   return row;
 }
 
-// The axis along which a concat's parts lie one after the other in memory; -1: they do not.
-int64_t OuterAxis(const Graph& graph, const Node& node) {
-  const Shape& shape = graph.value(node.outputs.front()).shape;
-  const int64_t given = IntAttr(node, "axis");
-  const int64_t axis = given < 0 ? given + static_cast<int64_t>(shape.size()) : given;
-  return AreOne(shape, static_cast<size_t>(axis)) ? axis : -1;
-}
-
 }  // namespace
 
 ElementMoves::ElementMoves(const Graph& graph, const Grouping& grouping) : graph_(graph) {
@@ -111,16 +103,14 @@ void ElementMoves::FindRows(const Group& group) {
 
 void ElementMoves::FindConcat(const Group& group) {
   const Node& node = graph_.node(group.nodes.front());
-  if (group.nodes.size() != 1 || node.op->name != absl::string_view("concat") ||
-      OuterAxis(graph_, node) < 0)
-    return;
+  if (group.nodes.size() != 1 || !IsConcatOfRuns(graph_, node)) return;
   std::set<ValueId> parts;
   for (const ValueId input : node.inputs) {
     const ValueId part = ThroughViews(input);
-    if (!IsWritten(part) || of_outputs_.count(part) != 0 || parts_.count(part) != 0 ||
-        !parts.insert(part).second)
-      return;
+    if (!IsWritten(part)) return;
+    if (of_outputs_.count(part) == 0 && parts_.count(part) == 0) parts.insert(part);
   }
+  if (!AreMostInPlace(parts.size(), node.inputs.size())) return;
   parts_.insert(parts.begin(), parts.end());
   concats_.insert(&group);
 }

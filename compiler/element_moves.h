@@ -33,8 +33,8 @@ class ElementMoves {
   // If the group's outputs are dense parts of values outside it: a view of one node up for each
   // output, in the order of the nodes. Else empty.
   const std::vector<StridedView>& RowsOf(const Group& group) const;
-  // Whether the group is a concat of parts that lie one after the other, each written by a launch
-  // and part of no other concat.
+  // Whether the group is a concat of parts that lie one after the other, each written by a launch,
+  // and most of them in their places: the rest is copied.
   bool IsConcatOfParts(const Group& group) const { return concats_.count(&group) != 0; }
 
  private:

@@ -90,6 +90,7 @@ class Clusters {
   Walk WalkOf(const std::vector<Read>& reads, const std::vector<int>& makers) const;
   static std::vector<Read> JoinedReads(const std::vector<Read>& a, const std::vector<Read>& b);
   Price PriceOfCluster(int cluster);
+  bool IsWrittenInParts(const Group& group) const;
   Group Joined(int a, int b) const;
   std::vector<int64_t> LiveAfter(int a, int b);
 

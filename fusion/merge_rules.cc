@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fusion/merge.h"
+#include "fusion/strided_view.h"
 #include "schedule/device.h"
 
 namespace kiln {
@@ -97,6 +98,19 @@ Decision Clusters::LegalAndPays(int a, int b, bool must_pay) {
                                    std::llround(together.expensive_repeats), " times: ", times));
 }
 
+// Whether the group alone is a concat that needs no kernel (compiler/element_moves.h).
+bool Clusters::IsWrittenInParts(const Group& group) const {
+  const Node& node = graph_.node(group.nodes.front());
+  if (group.nodes.size() != 1 || !IsConcatOfRuns(graph_, node)) return false;
+  std::unordered_set<int32_t> in_place;
+  for (const ValueId input : node.inputs) {
+    const ValueId part = analysis_.root[static_cast<size_t>(input.v)];
+    if (graph_.value(part).producer.v < 0) return false;
+    if (!asked_[static_cast<size_t>(part.v)]) in_place.insert(part.v);
+  }
+  return AreMostInPlace(in_place.size(), node.inputs.size());
+}
+
 // The price of the cluster as it stands.
 Price Clusters::PriceOfCluster(int cluster) {
   Cluster& asked = clusters_[static_cast<size_t>(cluster)];
@@ -105,6 +119,14 @@ Price Clusters::PriceOfCluster(int cluster) {
     group.nodes = asked.nodes;
     group.outputs = Outputs(group.nodes);
     asked.price = legality_.Check(group).price;
+    // A concat of many parts is a kernel that looks for each element's part, or is none: its parts
+    // are written where they belong, or copied there.
+    if (IsWrittenInParts(group)) {
+      const double bytes = WalkOf(asked.reads, {cluster}).bytes;
+      const double ns = TimeOf(bytes, bytes, 0, machine_);
+      if (ns < asked.price->ns)
+        asked.price = {.ns = ns, .memory_ns = ns - machine_.launch_ns, .bytes = bytes};
+    }
   }
   return *asked.price;
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fusion/strided_view.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "fusion/node_reads.h"
@@ -121,5 +125,16 @@ bool IsDense(const StridedView& view) {
   }
   return true;
 }
+
+bool IsConcatOfRuns(const Graph& graph, const Node& node) {
+  if (node.op->name != absl::string_view("concat")) return false;
+  const Shape& shape = graph.value(node.outputs.front()).shape;
+  const int64_t given = IntAttr(node, "axis");
+  const int64_t axis = given < 0 ? given + std::ssize(shape) : given;
+  return std::all_of(shape.begin(), shape.begin() + axis,
+                     [](const Dim& extent) { return extent.IsConst(1); });
+}
+
+bool AreMostInPlace(size_t in_place, size_t parts) { return 2 * in_place > parts; }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #ifndef KILN_FUSION_STRIDED_VIEW_H_
 #define KILN_FUSION_STRIDED_VIEW_H_
 
+#include <cstddef>
 #include <optional>
 
 #include "graph/graph.h"
@@ -39,6 +40,12 @@ std::optional<Shape> ReshapedStrides(const Shape& shape, const Shape& strides, c
 
 // True if the elements lie without gaps, in row-major order.
 bool IsDense(const StridedView& view);
+
+// True if the node is a concat whose parts lie one after the other in memory.
+bool IsConcatOfRuns(const Graph& graph, const Node& node);
+// True if such a concat needs no kernel, since `in_place` of its `parts` are written where they
+// belong: outputs, parts of other concats, and those that are there twice are copied.
+bool AreMostInPlace(size_t in_place, size_t parts);
 
 }  // namespace kiln
 

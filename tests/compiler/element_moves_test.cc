@@ -101,6 +101,17 @@ TEST(ElementMoves, RowsAreReadAndPartsAreWrittenWhereTheyLie) {
   EXPECT_EQ(report.library_launches, 6);
 }
 
+// What is there twice is copied once; a network whose branches meet has equal gradients.
+TEST(ElementMoves, FewPartsThatLieElsewhereAreCopied) {
+  Net net(2);
+  const ValueId a = net.Launch(net.x), c = net.Launch(a), d = net.Launch(c);
+  net.b.Output(net.Launch(net.Concat({a, c, a, d, net.Launch(d)})), "y0");
+  const PlanReport report = net.Check();
+  EXPECT_EQ(report.kernel_launches, 0);
+  EXPECT_EQ(report.other_launches, 1);
+  EXPECT_EQ(report.library_launches, 5);
+}
+
 // Inputs, outputs and values that another concat has cannot be written there.
 TEST(ElementMoves, OtherConcatsStayKernels) {
   for (int kind = 0; kind < 4; ++kind) {

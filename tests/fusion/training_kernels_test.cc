@@ -194,5 +194,25 @@ TEST(Recompute, CheapElementsAreNotStored) {
   }
 }
 
+// A kernel that reads many parts would look for each element's part; they are written in place.
+TEST(Optimizer, ReadsAFlatGradientOfManyPartsAsOne) {
+  std::string text = "graph g\ninput x : f32 [128, 128]\ninput m : f32 [196608]\n", parts;
+  for (int k = 0; k < 12; ++k) {
+    absl::StrAppend(&text, "input w", k, " : f32 [128, 128]\ng", k, " = matmul(x, w", k, ")\nf", k,
+                    " = reshape(g", k, ") {shape = [-1]}\n");
+    absl::StrAppend(&parts, k == 0 ? "" : ", ", "f", k);
+  }
+  absl::StrAppend(&text, "g = concat(", parts, ") {axis = 0}\n",
+                  "const keep : f32 [] = 0.9\nd = sub(g, m)\nt = mul(d, keep)\ny = add(m, t)\n"
+                  "output y\n");
+  Graph graph = Parsed(text);
+  EXPECT_THAT(RunPasses(graph, {}), IsOk());
+  const absl::StatusOr<Grouping> grouping = FormGroupsAndRecompute(graph, {});
+  ASSERT_THAT(grouping, IsOk());
+  std::vector<size_t> nodes;
+  for (const Group& group : KernelGroups(*grouping)) nodes.push_back(group.nodes.size());
+  EXPECT_EQ(nodes, (std::vector<size_t>{1, 3})) << ToString(*grouping, graph);
+}
+
 }  // namespace
 }  // namespace kiln
