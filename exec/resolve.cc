@@ -81,8 +81,8 @@ absl::StatusOr<ResolvedRef> Evaluated(const CheckedRef& ref, const SymbolValues&
   if (!ref.strides.empty()) {
     KILN_ASSIGN_OR_RETURN(made.strides, Evaluate(ref.strides, symbols));
   }
-  // Strides of an empty operand mean nothing, nor does where it begins: a slice of a buffer may begin
-  // behind its end. Extents beside the zero may be any.
+  // Strides of an empty operand mean nothing, nor does where it begins, which for a slice of no
+  // elements is behind the end of its buffer. Extents beside the zero may be any.
   if (made.elements == 0) {
     made.strides.assign(made.shape.size(), 0);
     made.offset = 0;
