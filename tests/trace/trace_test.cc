@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -363,9 +365,87 @@ TEST_F(TraceTest, AnExceptionOfTheFunctionLeavesTheRecord) {
   throws = true;
   EXPECT_THROW(traced(Of({1})), int);
   EXPECT_NE(held.status().message().find("exception"), std::string::npos) << held.status();
+  EXPECT_EQ(traced.status(), held.status());
+  EXPECT_EQ(traced.stats().errors, 2);
   throws = false;
   EXPECT_EQ(ValuesOf(traced(Of({2}))), (Floats{6}));
   EXPECT_EQ(traced.stats().replays, 1);
+}
+
+TEST_F(TraceTest, ForgettingDuringACallWaitsForItsEnd) {
+  std::function<void()> forget = [] {};
+  auto traced = trace(
+      [&](const Array& x) {
+        const Array y = x + 1.0f;
+        forget();
+        return *(y * 2.0f).item<float>() > 0 ? y * 3.0f : y;
+      },
+      Plain());
+  const std::function<void()> now = [&] { traced.forget(); };
+  const std::function<void()> elsewhere = [&] { std::thread(now).join(); };
+  for (const auto& way : {now, elsewhere}) {
+    for (int call = 0; call < 4; ++call) {
+      forget = call % 2 == 1 ? way : [] {};
+      EXPECT_EQ(ValuesOf(traced(Of({1}))), (Floats{6}));
+      EXPECT_EQ(traced.stats().variants, call % 2 == 1 ? 0 : 1);
+    }
+  }
+  EXPECT_EQ(traced.stats().records, 4);
+  EXPECT_EQ(traced.stats().replays, 4);
+}
+
+TEST_F(TraceTest, ARegionThatDoesNotEndInTheCallIsAnError) {
+  std::unique_ptr<ExcludeFromTrace> scope;
+  bool leaves = true, elsewhere = false;
+  auto traced = trace(
+      [&](const Array& x) {
+        if (leaves) scope = std::make_unique<ExcludeFromTrace>();
+        if (elsewhere) std::thread([&] { scope.reset(); }).join();
+        return x + 1.0f;
+      },
+      Plain());
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  scope.reset();  // the call is over
+  elsewhere = true;
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  elsewhere = false;
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  leaves = false;
+  const Array held = Of({1}) * 2.0f;
+  EXPECT_EQ(ValuesOf(traced(held)), (Floats{3}));
+  scope.reset();
+  EXPECT_EQ(ValuesOf(traced(held)), (Floats{3}));
+  EXPECT_EQ(traced.stats().replays, 1);
+}
+
+TEST_F(TraceTest, OneThatWasMovedFromGivesErrors) {
+  auto traced = trace([](const Array& x) { return x + 1.0f; }, Plain());
+  auto several = trace([](const Array& x) { return std::vector<Array>{x, x}; }, Plain());
+  auto none = trace([](const Array&) {}, Plain());
+  auto has = std::move(traced);
+  auto has_several = std::move(several);
+  auto has_none = std::move(none);
+  const absl::Status status = traced(Of({1})).status();  // NOLINT: that is the case
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("moved"), std::string::npos) << status;
+  EXPECT_EQ(several(Of({1})).size(), 0u);
+  none(Of({1}));
+  EXPECT_EQ(none.status(), status);
+  EXPECT_EQ(traced.stats().calls, 0);
+  EXPECT_EQ(traced.get_profile().status(), status);
+  traced.forget();
+  EXPECT_EQ(ValuesOf(has(Of({1}))), (Floats{2}));
+}
+
+Array Doubled(const Array& x) noexcept { return x * 2.0f; }
+
+TEST_F(TraceTest, FunctionsMayBeNoexcept) {
+  EXPECT_EQ(ValuesOf(trace(Doubled, Plain())(Of({1}))), (Floats{2}));
+  EXPECT_EQ(ValuesOf(freeze(Doubled, Plain())(Of({1}))), (Floats{2}));
+  auto by_lambda = trace([](const Array& x) noexcept { return x * 3.0f; }, Plain());
+  auto by_mutable = trace([n = 3](const Array& x) mutable noexcept { return x * n; }, Plain());
+  EXPECT_EQ(ValuesOf(by_lambda(Of({1}))), (Floats{3}));
+  EXPECT_EQ(ValuesOf(by_mutable(Of({1}))), (Floats{3}));
 }
 
 TEST_F(TraceTest, AnErrorOfAnOperatorIsTheCalls) {
