@@ -49,6 +49,16 @@ absl::Status Function::CheckOptions() const {
   return absl::OkStatus();
 }
 
+void Function::Tidy() {
+  if (!table_.full()) return;
+  std::vector<const CallForm*> forms;
+  for (const auto& record : records_)
+    for (const Operation& operation : record->log.operations)
+      if (operation.form != nullptr) forms.push_back(operation.form);
+  table_.Keep(forms);
+  steps_.Clear();
+}
+
 absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t count) {
   std::optional<TraceError> difference;
   for (auto it = records_.begin(); it != records_.end(); ++it) {

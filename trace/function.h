@@ -59,6 +59,8 @@ class Function {
   absl::Status CheckOptions() const;
   // What was asked for during a call. For the holder of `busy_`.
   void ForgetIfAsked();
+  // Forgets forms that no record has, where there are many. Before a call.
+  void Tidy();
   // The record for these arguments; null: there is none yet. An error: there must not be one.
   absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
   absl::Status CheckFreezable(const Record& record) const;

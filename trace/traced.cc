@@ -105,6 +105,7 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     }
     KILN_RETURN_IF_ERROR(function.CheckOptions());
     KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));
+    function.Tidy();
     KILN_ASSIGN_OR_RETURN(Record* const record, function.Find(arguments, count));
     if (record != nullptr && function.frozen_ && record->replays > 0) {
       ++function.stats_.frozen_calls;

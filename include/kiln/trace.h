@@ -119,6 +119,8 @@ class KILN_API Array {
   // later. kInvalidArgument: no memory, or more than 16 axes. With FromDLPack (tensor.h) this takes
   // arrays of other libraries.
   static Array of(Tensor tensor);
+  // kInvalidArgument: an integer type that has no such value (300 as u8, 0.5, NaN), or a shape that
+  // is none. Float types take the nearest value that they have, or infinity.
   static Array full(const std::vector<int64_t>& shape, double value, DType type = DType::kF32);
 
   static Array CopyOf(const void* data, DType type, const std::vector<int64_t>& shape);
@@ -180,7 +182,9 @@ constexpr DType TypeOfElements() {
 }
 
 // What an operation is applied to: an array, or a number, which takes the type of the arrays beside
-// it (of the first that is not of bools). Nothing: an operand that may be absent, and is.
+// it (of the first that is not of bools, and no operand of indices), and i64 as an index or the step
+// of random numbers. An integer type has to have the number; a float type takes the nearest that it
+// has, or infinity. Nothing: an operand that may be absent, and is.
 class KILN_API Operand {
  public:
   Operand() {}
@@ -192,6 +196,8 @@ class KILN_API Operand {
               : std::is_floating_point_v<T> ? Kind::kFloat
                                             : Kind::kInt),
         where_(where) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(int64_t))
+      if (number > static_cast<T>(INT64_MAX)) kind_ = Kind::kLarge;
     if constexpr (std::is_floating_point_v<T>)
       number_ = static_cast<double>(number);
     else
@@ -201,7 +207,14 @@ class KILN_API Operand {
 
  private:
   friend class tracing::OperandAccess;
-  enum class Kind : uint8_t { kNone, kArray, kBool, kInt, kFloat };
+  enum class Kind : uint8_t {
+    kNone,
+    kArray,
+    kBool,
+    kInt,
+    kLarge,  // above INT64_MAX: `whole_` has the bits of an uint64_t
+    kFloat,
+  };
   const Array* array_ = nullptr;
   Kind kind_ = Kind::kNone;
   Location where_;
