@@ -182,9 +182,9 @@ constexpr DType TypeOfElements() {
 }
 
 // What an operation is applied to: an array, or a number, which takes the type of the arrays beside
-// it (of the first that is not of bools, and no operand of indices), and i64 as an index or the step
-// of random numbers. An integer type has to have the number; a float type takes the nearest that it
-// has, or infinity. Nothing: an operand that may be absent, and is.
+// it (of the first that is not of bools, and no operand of indices), and i64 as an index or as the
+// step of random numbers. An integer type has to have the number; a float type takes the nearest
+// that it has, or infinity. Nothing: an operand that may be absent, and is.
 class KILN_API Operand {
  public:
   Operand() {}
