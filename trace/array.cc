@@ -82,6 +82,11 @@ Array Array::full(const std::vector<int64_t>& shape, double value, DType type) {
       return Invalid("array ", Name(type), " ", ToString(ToShape(shape)),
                      ": a shape of no tensor; give extents from 0 on");
     }
+    if (const Operand number(value); !tracing::OperandAccess::Bits(number, type)) {
+      return Invalid("array ", Name(type), " ", ToString(ToShape(shape)), ": filled with ",
+                     tracing::OperandAccess::ToString(number),
+                     ", which its type has not; give another value or type");
+    }
     return FilledTensor(type, shape, value);
   });
   return made.ok() ? of(*made) : Array(tracing::NewErrorNode(made.status()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/call_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/status_macros.h"
 #include "graph/graph.h"
 #include "graph/text.h"
+#include "trace/number.h"
 
 namespace kiln::tracing {
 namespace {
@@ -87,7 +89,7 @@ std::string CallForm::ToString() const {
   for (const auto& [name, value] : attrs) {
     std::string part = absl::StrCat(name, " = ");
     if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&part, *i);
-    if (const auto* d = std::get_if<double>(&value)) absl::StrAppend(&part, *d);
+    if (const auto* d = std::get_if<double>(&value)) absl::StrAppend(&part, tracing::ToString(*d));
     if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&part, "\"", *s, "\"");
     if (const auto* t = std::get_if<DType>(&value)) absl::StrAppend(&part, Name(*t));
     if (const auto* v = std::get_if<std::vector<int64_t>>(&value))
@@ -114,17 +116,37 @@ absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
     if (attributes.empty()) plain = found->second;
     return found->second;
   }
-  CallForm form;
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(forms_.size()));
+    forms_.emplace_back();
+    last_.emplace_back();
+  }
+  CallForm& form = forms_[free_.back()] = {};
   form.op = &op;
-  form.id = static_cast<uint32_t>(forms_.size());
+  form.id = free_.back();
   form.num_results = num_results;
   for (const Attribute& attribute : attributes)
     if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
-  forms_.push_back(std::move(form));
-  by_words_.emplace(key_, &forms_.back());
-  last_.emplace_back();
-  if (attributes.empty()) plain = &forms_.back();
-  return &forms_.back();
+  by_words_.emplace(key_, &form);
+  free_.pop_back();
+  if (attributes.empty()) plain = &form;
+  return &form;
+}
+
+void CallTable::Keep(const std::vector<const CallForm*>& forms) {
+  std::vector<bool> kept(forms_.size());
+  for (const CallForm* const form : forms) kept[form->id] = true;
+  std::erase_if(by_words_, [&](const auto& entry) { return !kept[entry.second->id]; });
+  types_.clear();
+  plain_.fill(nullptr);
+  free_.clear();
+  for (size_t id = 0; id < kept.size(); ++id) {
+    last_[id] = {};
+    if (kept[id]) continue;
+    forms_[id] = {};
+    free_.push_back(static_cast<uint32_t>(id));
+  }
+  most_ = std::max(kMost, 2 * by_words_.size());
 }
 
 size_t CallTable::PlainPlace(const OpDef& op) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CallTable: the different calls of a recorder (an operator with its attributes), each with a
-// number, and the types of their results. A call that was seen before costs no memory.
+// number, and the types of their results. A call that was seen before costs no memory; the owner
+// bounds what others take (Keep).
 #ifndef KILN_TRACE_CALL_TABLE_H_
 #define KILN_TRACE_CALL_TABLE_H_
 
@@ -40,7 +41,17 @@ class CallTable {
   absl::StatusOr<std::span<const ValueType>> Infer(const CallForm& form,
                                                    std::span<const ValueType* const> operands);
 
+  // Whether there is more than Keep left, by kMost or twice.
+  bool full() const { return size() > most_; }
+  // Forgets all forms but these, of which every one is in the table; numbers of the others are
+  // given again. No results of Infer are held.
+  void Keep(const std::vector<const CallForm*>& forms);
+
  private:
+  // memory: forms and lists of types, of some 4 KB with what is found by them.
+  static constexpr size_t kMost = 2048;
+  size_t size() const { return by_words_.size() + types_.size(); }
+
   // What each form was asked for last, and what came of it.
   struct Last {
     std::vector<ValueType> operands;  // empty: an absent one was among them, or nothing yet
@@ -51,7 +62,9 @@ class CallTable {
       const CallForm& form, std::span<const ValueType* const> operands);
   bool IsLast(const Last& last, std::span<const ValueType* const> operands) const;
 
-  std::deque<CallForm> forms_;
+  size_t most_ = kMost;
+  std::deque<CallForm> forms_;  // by number; some are free
+  std::vector<uint32_t> free_;
   std::deque<Last> last_;  // by form
   // Of calls without attributes, by address: a form, or that of another operator.
   std::array<const CallForm*, 128> plain_ = {};

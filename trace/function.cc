@@ -49,6 +49,16 @@ absl::Status Function::CheckOptions() const {
   return absl::OkStatus();
 }
 
+void Function::Tidy() {
+  if (!table_.full()) return;
+  std::vector<const CallForm*> forms;
+  for (const auto& record : records_)
+    for (const Operation& operation : record->log.operations)
+      if (operation.form != nullptr) forms.push_back(operation.form);
+  table_.Keep(forms);
+  steps_.Clear();
+}
+
 absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t count) {
   std::optional<TraceError> difference;
   for (auto it = records_.begin(); it != records_.end(); ++it) {
@@ -128,6 +138,17 @@ TraceStats Function::stats() const {
   return stats;
 }
 
+void Function::Forget() {
+  forget_.store(true, std::memory_order_release);
+  if (busy_.exchange(true, std::memory_order_acquire)) return;
+  ForgetIfAsked();
+  busy_.store(false, std::memory_order_release);
+}
+
+void Function::ForgetIfAsked() {
+  if (forget_.exchange(false, std::memory_order_acquire)) records_.clear();
+}
+
 CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
                    std::unique_ptr<Record> made)
     : Recorder(function.table_, made != nullptr ? made->log : function.scratch_),
@@ -147,11 +168,6 @@ CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
 CallCore::~CallCore() {
   thread_.call = outer_;
   thread_.recorder = outer_recorder_;
-  if (!finished_ && status_.ok()) {
-    status_ = absl::FailedPreconditionError(
-        absl::StrCat("trace \"", function_.name(),
-                     "\": an exception ended the function, and what it had computed is gone"));
-  }
   if (!log_kept_) log_.Clear(status_);
 }
 
@@ -220,7 +236,9 @@ absl::Status CallCore::Read(Node* node, Location where) {
   return status;
 }
 
-void CallCore::BeginExclusion(Location where) {
+void CallCore::BeginExclusion(const ExcludeFromTrace* scope, Location where) {
+  scope_ = scope;
+  scope_begin_ = where;
   const TraceOptions& options = function_.options_;
   absl::Status status;
   if (options.capture_as_const || options.symbolic || options.record_only) {
@@ -237,7 +255,9 @@ void CallCore::BeginExclusion(Location where) {
   thread_.recorder = &thread_.lazy;
 }
 
-void CallCore::EndExclusion() {
+void CallCore::EndExclusion(const ExcludeFromTrace* scope) {
+  if (scope != scope_) return;
+  scope_ = nullptr;
   thread_.recorder = this;
   Fail(Add(Operation::Kind::kResume, nullptr, Location()));
 }
@@ -313,8 +333,19 @@ absl::Status CallCore::AddResults(Array* results, size_t count) {
   return Cut();
 }
 
+absl::Status CallCore::Abandon() {
+  Fail(absl::FailedPreconditionError(
+      absl::StrCat("trace \"", function_.name(),
+                   "\": an exception ended the function, and what it had computed is gone")));
+  return status_;
+}
+
 absl::Status CallCore::Finish(Array* results, size_t count) {
-  finished_ = true;
+  if (scope_ != nullptr) {
+    Fail(TraceFailure(function_.name(), TraceError::kExclusion,
+                      absl::StrCat("the region that is left out from ", ToString(scope_begin_),
+                                   " on has not ended when the function returns")));
+  }
   Fail(AddResults(results, count));
   if (!status_.ok()) {
     for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));

@@ -50,12 +50,17 @@ class Function {
   const absl::Status& status() const { return status_; }
   TraceStats stats() const;
   absl::StatusOr<std::string> Profile() const;
-  void Forget() { records_.clear(); }
+  // Now, or, where a call is running, at its end. Any thread.
+  void Forget();
 
  private:
   friend class CallCore;
   friend class Call;
   absl::Status CheckOptions() const;
+  // What was asked for during a call. For the holder of `busy_`.
+  void ForgetIfAsked();
+  // Forgets forms that no record has, where there are many. Before a call.
+  void Tidy();
   // The record for these arguments; null: there is none yet. An error: there must not be one.
   absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
   absl::Status CheckFreezable(const Record& record) const;
@@ -66,6 +71,7 @@ class Function {
   const TraceOptions options_;
   const bool frozen_;
   std::atomic<bool> busy_{false};
+  std::atomic<bool> forget_{false};  // as soon as no call is running
   CallTable table_;
   Steps steps_;
   Log scratch_;                                 // of calls that replay
@@ -87,11 +93,14 @@ class CallCore : public Recorder {
   bool replays() const { return record_ != nullptr; }
   absl::Status Read(Node* node, Location where) override;
   void NoteRead();
-  void BeginExclusion(Location where);
-  void EndExclusion();
+  // `scope` is compared, and never looked into: it may live longer than the call.
+  void BeginExclusion(const ExcludeFromTrace* scope, Location where);
+  void EndExclusion(const ExcludeFromTrace* scope);
   // The first error of the call; later operations have it too.
   void Fail(const absl::Status& status);
   absl::Status Finish(Array* results, size_t count);
+  // Instead of Finish, where an exception has ended the function.
+  absl::Status Abandon();
 
  protected:
   absl::Status failure() const override { return status_; }
@@ -120,7 +129,8 @@ class CallCore : public Recorder {
   std::vector<uint32_t> live_;
   size_t segment_ = 0, begin_ = 0;
   absl::Status status_;
-  bool finished_ = false;  // the function has returned
+  const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
+  Location scope_begin_;
   bool log_kept_ = false;  // it is a record's
 };
 

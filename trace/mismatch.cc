@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "trace/number.h"
 
 namespace kiln {
 namespace {
@@ -55,25 +56,42 @@ std::optional<TraceError> TraceErrorOf(const absl::Status& status) {
 namespace tracing {
 namespace {
 
-std::string TextOf(const Log& log, uint32_t id) {
+// Captured arrays are numbered as they come up, so that two of them have two texts. `other` is the
+// log that this one is compared with, or null.
+std::string CapturedText(const Log& log, uint32_t id, const Log* other) {
+  size_t number = 0;
+  for (uint32_t k = 0; k < id; ++k)
+    if (log.values[k].kind == LogValue::Kind::kCaptured) ++number;
+  const bool replaced = other != nullptr && log.exact && id < other->values.size() &&
+                        other->values[id].kind == LogValue::Kind::kCaptured &&
+                        other->values[id].node != log.values[id].node;
+  return absl::StrCat(replaced ? "another array as " : "", "captured array ", number, " ",
+                      log.values[id].type.ToString());
+}
+
+std::string TextOf(const Log& log, uint32_t id, const Log* other) {
   if (id == kAbsent) return "nothing";
   const LogValue& value = log.values[id];
   switch (value.kind) {
     case LogValue::Kind::kArgument:
       return absl::StrCat("argument ", value.origin, " ", value.type.ToString());
     case LogValue::Kind::kCaptured:
-      return absl::StrCat("captured ", value.type.ToString());
+      return CapturedText(log, id, other);
     case LogValue::Kind::kNumber:
     case LogValue::Kind::kConstant:
-      return absl::StrCat("a number ", Name(value.type.type));
+      return absl::StrCat("the number ", NumberText(value.bits, value.type.type), " ",
+                          Name(value.type.type));
     case LogValue::Kind::kResult:
       break;
   }
   const Operation& from = log.operations[value.origin];
-  return absl::StrCat("the ", from.form->op->name, " of ", ToString(from.where));
+  const std::string result =
+      from.form->num_results > 1 ? absl::StrCat("result ", id - from.first_result, " of ") : "";
+  return absl::StrCat(result, "the ", from.form->op->name, " of operation ", value.origin, " at ",
+                      ToString(from.where));
 }
 
-std::string TextOf(const Log& log, const Operation& operation) {
+std::string TextOf(const Log& log, const Operation& operation, const Log* other) {
   std::string text;
   switch (operation.kind) {
     case Operation::Kind::kCall:
@@ -92,7 +110,7 @@ std::string TextOf(const Log& log, const Operation& operation) {
   }
   const auto operands = log.OperandsOf(operation);
   for (size_t k = 0; k < operands.size(); ++k)
-    absl::StrAppend(&text, k == 0 ? "(" : ", ", TextOf(log, operands[k]));
+    absl::StrAppend(&text, k == 0 ? "(" : ", ", TextOf(log, operands[k], other));
   return operands.empty() ? text + "()" : text + ")";
 }
 
@@ -167,14 +185,14 @@ absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string
 absl::Status Explain(absl::string_view name, const Log& record, const Log& log) {
   const size_t at = log.operations.size() - 1;
   const Operation& got = log.operations[at];
-  std::string text =
-      absl::StrCat("operation ", at, " is ", TextOf(log, got), " at ", ToString(got.where));
+  std::string text = absl::StrCat("operation ", at, " is ", TextOf(log, got, &record), " at ",
+                                  ToString(got.where));
   if (at >= record.operations.size()) {
     return TraceFailure(name, TraceError::kTooMany,
                         absl::StrCat(text, ", the record ends before it"));
   }
   const Operation& expected = record.operations[at];
-  absl::StrAppend(&text, ", recorded was ", TextOf(record, expected), " at ",
+  absl::StrAppend(&text, ", recorded was ", TextOf(record, expected, nullptr), " at ",
                   ToString(expected.where));
   return TraceFailure(name, ClassOf(record, expected, log, got, at), text);
 }

@@ -2,9 +2,10 @@
 #include "trace/number.h"
 
 #include <bit>
+#include <charconv>
 #include <cmath>
-#include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "graph/tensors.h"
@@ -25,6 +26,14 @@ uint64_t FloatBits(double value, DType type) {
   }
 }
 
+// The whole number that a double is, as an int64_t, or, from 2^63 on, as the bits of an uint64_t;
+// nothing: a fraction, or neither has it.
+std::optional<uint64_t> WholeOf(double value, bool* large) {
+  *large = value >= 0x1p63;
+  if (!(value >= -0x1p63 && value < 0x1p64) || value != std::trunc(value)) return std::nullopt;
+  return *large ? static_cast<uint64_t>(value) : static_cast<uint64_t>(static_cast<int64_t>(value));
+}
+
 bool Fits(int64_t value, DType type) {
   const int bits = static_cast<int>(8 * SizeOf(type));
   if (type == DType::kBool) return value == 0 || value == 1;
@@ -35,34 +44,70 @@ bool Fits(int64_t value, DType type) {
 }  // namespace
 
 DType OperandAccess::OwnType(const Operand& o) {
-  return o.kind_ == Operand::Kind::kFloat ? DType::kF32
-         : o.kind_ == Operand::Kind::kInt ? DType::kI64
-                                          : DType::kBool;
+  return o.kind_ == Operand::Kind::kFloat   ? DType::kF32
+         : o.kind_ == Operand::Kind::kInt   ? DType::kI64
+         : o.kind_ == Operand::Kind::kLarge ? DType::kU64
+                                            : DType::kBool;
+}
+
+double OperandAccess::AsDouble(const Operand& o) {
+  if (o.kind_ == Operand::Kind::kFloat) return o.number_;
+  return o.kind_ == Operand::Kind::kLarge ? static_cast<double>(static_cast<uint64_t>(o.whole_))
+                                          : static_cast<double>(o.whole_);
+}
+
+std::string OperandAccess::ToString(const Operand& o) {
+  if (o.kind_ == Operand::Kind::kFloat) return kiln::tracing::ToString(o.number_);
+  return o.kind_ == Operand::Kind::kLarge ? absl::StrCat(static_cast<uint64_t>(o.whole_))
+                                          : absl::StrCat(o.whole_);
 }
 
 bool OperandAccess::IsSmall(const Operand& o) {
-  const double value = o.kind_ == Operand::Kind::kFloat ? o.number_ : static_cast<double>(o.whole_);
+  const double value = AsDouble(o);
   return value >= 1 && value <= 4 && value == std::floor(value);
 }
 
-absl::StatusOr<uint64_t> OperandAccess::Bits(const Operand& o, DType type) {
-  const bool is_float = o.kind_ == Operand::Kind::kFloat;
-  if (IsFloat(type)) return FloatBits(is_float ? o.number_ : static_cast<double>(o.whole_), type);
-  int64_t whole = o.whole_;
-  if (is_float) {
-    // 2^63 is the least double that int64 has not.
-    if (!(o.number_ >= -0x1p63 && o.number_ < 0x1p63) || o.number_ != std::trunc(o.number_)) {
-      return Invalid("the number ", o.number_, " beside an array of ", Name(type),
-                     ": it has no such value; cast the array to a float type");
+std::optional<uint64_t> OperandAccess::Bits(const Operand& o, DType type) {
+  if (IsFloat(type)) return FloatBits(AsDouble(o), type);
+  bool large = o.kind_ == Operand::Kind::kLarge;
+  std::optional<uint64_t> bits = static_cast<uint64_t>(o.whole_);
+  if (o.kind_ == Operand::Kind::kFloat) bits = WholeOf(o.number_, &large);
+  if (!bits || (large ? type != DType::kU64 : !Fits(static_cast<int64_t>(*bits), type)))
+    return std::nullopt;
+  return SizeOf(type) == 8 ? *bits : *bits & ((uint64_t{1} << (8 * SizeOf(type))) - 1);
+}
+
+absl::StatusOr<uint64_t> OperandAccess::BitsBeside(const Operand& o, DType type) {
+  if (const std::optional<uint64_t> bits = Bits(o, type)) return *bits;
+  return Invalid("the number ", ToString(o), " beside an array of ", Name(type),
+                 ": it has no such value; cast the array to ",
+                 o.kind_ == Operand::Kind::kFloat ? "a float type" : "a larger type");
+}
+
+std::string ToString(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+std::string NumberText(uint64_t bits, DType type) {
+  switch (type) {
+    case DType::kF64:
+      return ToString(std::bit_cast<double>(bits));
+    case DType::kF32: {
+      char text[32];
+      const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
+      return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
     }
-    whole = static_cast<int64_t>(o.number_);
+    case DType::kF16:
+      return ToString(HalfToFloat(static_cast<uint16_t>(bits)));
+    case DType::kBF16:
+      return ToString(BFloatToFloat(static_cast<uint16_t>(bits)));
+    default:
+      break;
   }
-  if (!Fits(whole, type)) {
-    return Invalid("the number ", whole, " beside an array of ", Name(type),
-                   ": it has no such value; cast the array to a larger type");
-  }
-  const auto bits = static_cast<uint64_t>(whole);
-  return SizeOf(type) == 8 ? bits : bits & ((uint64_t{1} << (8 * SizeOf(type))) - 1);
+  if (!IsSigned(type)) return absl::StrCat(bits);
+  const auto unused = static_cast<int>(64 - 8 * SizeOf(type));
+  return absl::StrCat(static_cast<int64_t>(bits << unused) >> unused);
 }
 
 }  // namespace kiln::tracing

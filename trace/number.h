@@ -4,6 +4,8 @@
 #define KILN_TRACE_NUMBER_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kiln/tensor.h"
@@ -16,13 +18,24 @@ class OperandAccess {
   static bool IsArray(const Operand& o) { return o.kind_ == Operand::Kind::kArray; }
   static bool IsAbsent(const Operand& o) { return o.kind_ == Operand::Kind::kNone; }
   static const Array& ArrayOf(const Operand& o) { return *o.array_; }
-  // The type of a number that no array stands beside: f32, i64 or bool.
+  // The type of a number that no array stands beside: f32, i64, u64 or bool.
   static DType OwnType(const Operand& o);
-  // kInvalidArgument: a fraction, or a number out of range, as an integer; not 0 or 1 as a bool.
-  static absl::StatusOr<uint64_t> Bits(const Operand& o, DType type);
+  // Nothing: a fraction, or a number out of range, as an integer; not 0 or 1 as a bool.
+  static std::optional<uint64_t> Bits(const Operand& o, DType type);
+  // kInvalidArgument: the same.
+  static absl::StatusOr<uint64_t> BitsBeside(const Operand& o, DType type);
+  static std::string ToString(const Operand& o);
   // A whole number from 1 to 4: what `pow` writes as products.
   static bool IsSmall(const Operand& o);
+
+ private:
+  static double AsDouble(const Operand& o);
 };
+
+// As few digits as tell the number from all others.
+std::string ToString(double value);
+// Of a number of this type with these bits.
+std::string NumberText(uint64_t bits, DType type);
 
 }  // namespace kiln::tracing
 

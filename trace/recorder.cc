@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/recorder.h"
 
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,26 @@ namespace {
 bool Decides(const Request& request, size_t k) {
   static const OpDef* const pow = FindOp("pow");
   return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
+}
+
+// Whether an operand is a coordinate, or the step of random numbers: its type is its own.
+bool Counts(const OpDef& op, size_t k) {
+  struct Place {
+    const OpDef* op;
+    size_t first, last;
+  };
+  static const std::array<Place, 9> kPlaces = {{{FindOp("gather"), 1, 1},
+                                                {FindOp("gather_elements"), 1, 1},
+                                                {FindOp("take"), 1, SIZE_MAX},
+                                                {FindOp("scatter_elements"), 1, 1},
+                                                {FindOp("scatter_nd"), 1, 1},
+                                                {FindOp("scatter_sum"), 0, 0},
+                                                {FindOp("bernoulli"), 1, 1},
+                                                {FindOp("dropout"), 1, 1},
+                                                {FindOp("multinomial"), 1, 1}}};
+  for (const Place& place : kPlaces)
+    if (place.op == &op) return k >= place.first && k <= place.last;
+  return false;
 }
 
 absl::Status At(const absl::Status& status, Location where) {
@@ -52,6 +73,7 @@ absl::Status Recorder::FindTypes(const Request& request) {
     if (state == Node::State::kPending && !Owns(node))
       KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
     types_[k] = &node->type;
+    if (Counts(request.op, k)) continue;
     if (!any) any = node->type.type;
     if (!beside && node->type.type != DType::kBool) beside = node->type.type;
   }
@@ -60,9 +82,12 @@ absl::Status Recorder::FindTypes(const Request& request) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
     const DType own = OperandAccess::OwnType(operand);
-    number_types_[k] = ValueType(beside ? *beside : any && own == DType::kBool ? *any : own);
+    number_types_[k] = ValueType(Counts(request.op, k)        ? DType::kI64
+                                 : beside                     ? *beside
+                                 : any && own == DType::kBool ? *any
+                                                              : own);
     types_[k] = &number_types_[k];
-    const absl::StatusOr<uint64_t> bits = OperandAccess::Bits(operand, number_types_[k].type);
+    const absl::StatusOr<uint64_t> bits = OperandAccess::BitsBeside(operand, number_types_[k].type);
     if (!bits.ok()) return At(bits.status(), request.where);
     number_bits_[k] = *bits;
   }
@@ -70,9 +95,10 @@ absl::Status Recorder::FindTypes(const Request& request) {
 }
 
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
+  KILN_RETURN_IF_ERROR(failure());
+  Tidy();
   KILN_ASSIGN_OR_RETURN(const CallForm* const form,
                         table_.Find(request.op, request.attributes, results.size()));
-  KILN_RETURN_IF_ERROR(failure());
   KILN_RETURN_IF_ERROR(FindTypes(request));
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, types_, &result_types), request.where));
@@ -157,11 +183,22 @@ absl::Status LazyRecorder::Flush() {
 absl::Status LazyRecorder::SetOptions(const CompileOptions& options) {
   KILN_RETURN_IF_ERROR(CheckOptions(options));
   const absl::Status status = Flush();
+  Forget();
+  options_ = options;
+  return status;
+}
+
+void LazyRecorder::Tidy() {
+  if (!table_.full()) return;
+  (void)Flush();  // an error is that of its arrays
+  Forget();
+}
+
+void LazyRecorder::Forget() {
   by_words_.clear();
   structures_.clear();
   steps_.Clear();
-  options_ = options;
-  return status;
+  table_.Keep({});
 }
 
 namespace {

@@ -47,6 +47,8 @@ class Recorder {
  protected:
   // Why nothing is written down any more.
   virtual absl::Status failure() const { return absl::OkStatus(); }
+  // Called before a call is written down: makes room where the table has too many forms.
+  virtual void Tidy() {}
   // What is written down next; an error ends it before it is.
   virtual absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) = 0;
@@ -76,6 +78,7 @@ class LazyRecorder : public Recorder {
   LazyStats stats() const { return stats_; }
 
  protected:
+  void Tidy() override;
   absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
   absl::Status Written() override;
@@ -87,6 +90,8 @@ class LazyRecorder : public Recorder {
   };
   Program* Find();
   absl::Status RunAll();
+  // Forgets structures, and all that is found by forms; nothing is written down.
+  void Forget();
 
   CallTable own_table_;
   Log own_log_;

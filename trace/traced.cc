@@ -35,11 +35,14 @@ ExcludeFromTrace::ExcludeFromTrace(Location where) {
   tracing::ThreadState* const thread = tracing::ThreadState::Get();
   if (thread == nullptr || thread->call == nullptr || thread->excluded()) return;
   call_ = thread->call;
-  call_->BeginExclusion(where);
+  call_->BeginExclusion(this, where);
 }
 
 ExcludeFromTrace::~ExcludeFromTrace() {
-  if (call_ != nullptr) call_->EndExclusion();
+  if (call_ == nullptr) return;
+  // The call may be over, or be another thread's: only one that this thread is in is looked into.
+  const tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  if (thread != nullptr && thread->call == call_) call_->EndExclusion(this);
 }
 
 namespace tracing {
@@ -47,14 +50,13 @@ namespace tracing {
 std::shared_ptr<Function> NewFunction(const TraceOptions& options, bool frozen) {
   return std::make_shared<Function>(options, frozen);
 }
-absl::Status StatusOf(const Function& function) { return function.status(); }
-TraceStats StatsOf(const Function& function) { return function.stats(); }
-absl::StatusOr<std::string> ProfileOf(const Function& function) {
-  return CatchExceptions("get_profile", [&] { return function.Profile(); });
-}
-void Forget(Function& function) { function.Forget(); }
 
 namespace {
+
+absl::Status MovedFrom() {
+  return absl::FailedPreconditionError(
+      "trace: the function was moved from; call the kiln::Traced that has it now");
+}
 
 // That all arguments have their values.
 absl::Status EvaluateArguments(const Array* const* arguments, size_t count, Location where) {
@@ -67,14 +69,31 @@ absl::Status EvaluateArguments(const Array* const* arguments, size_t count, Loca
 
 }  // namespace
 
-Call::Call(Function& function, const Array* const* arguments, size_t count, Location where) noexcept
-    : function_(function) {
+absl::Status StatusOf(const Function* function) {
+  return function != nullptr ? function->status() : MovedFrom();
+}
+TraceStats StatsOf(const Function* function) {
+  return function != nullptr ? function->stats() : TraceStats();
+}
+absl::StatusOr<std::string> ProfileOf(const Function* function) {
+  if (function == nullptr) return MovedFrom();
+  return CatchExceptions("get_profile", [&] { return function->Profile(); });
+}
+void Forget(Function* function) {
+  if (function != nullptr) function->Forget();
+}
+
+Call::Call(Function* called, const Array* const* arguments, size_t count, Location where) noexcept
+    : function_(called) {
   const absl::Status status = CatchExceptions("calling a trace", [&]() -> absl::Status {
+    if (called == nullptr) return MovedFrom();
+    Function& function = *called;
     if (function.busy_.exchange(true, std::memory_order_acquire)) {
       return TraceFailure(function.name(), TraceError::kThread,
                           "a call of it is running already, of another thread or of itself");
     }
     entered_ = true;
+    function.ForgetIfAsked();
     ThreadState* const thread = ThreadState::Get();
     if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
     ++function.stats_.calls;
@@ -86,6 +105,7 @@ Call::Call(Function& function, const Array* const* arguments, size_t count, Loca
     }
     KILN_RETURN_IF_ERROR(function.CheckOptions());
     KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));
+    function.Tidy();
     KILN_ASSIGN_OR_RETURN(Record* const record, function.Find(arguments, count));
     if (record != nullptr && function.frozen_ && record->replays > 0) {
       ++function.stats_.frozen_calls;
@@ -103,30 +123,34 @@ Call::Call(Function& function, const Array* const* arguments, size_t count, Loca
 void Call::Leave(const absl::Status& status) {
   error_ = status;
   if (!entered_) return;
-  function_.status_ = status;
-  if (!status.ok()) ++function_.stats_.errors;
+  function_->status_ = status;
+  if (!status.ok()) ++function_->stats_.errors;
 }
 
 Call::~Call() {
+  if (runs_ && !finished_) Leave(core_->Abandon());
   delete core_;
-  if (entered_) function_.busy_.store(false, std::memory_order_release);
+  if (!entered_) return;
+  function_->ForgetIfAsked();
+  function_->busy_.store(false, std::memory_order_release);
 }
 
 const Array& Call::argument(size_t k) const { return core_->argument(k); }
 
 void Call::Finish(Array* results, size_t count) noexcept {
+  finished_ = true;
   const bool replayed = core_->replays();
   const absl::Status status =
       CatchExceptions("a trace", [&] { return core_->Finish(results, count); });
-  if (status.ok()) ++(replayed ? function_.stats_.replays : function_.stats_.records);
+  if (status.ok()) ++(replayed ? function_->stats_.replays : function_->stats_.records);
   Leave(status);
 }
 
-size_t Call::num_results() const { return error_.ok() ? function_.results_.size() : 0; }
+size_t Call::num_results() const { return error_.ok() ? function_->results_.size() : 0; }
 
 Array Call::result(size_t k) const {
   if (!error_.ok()) return Array(NewErrorNode(error_));
-  if (k < function_.results_.size()) return function_.results_[k];
+  if (k < function_->results_.size()) return function_->results_[k];
   return Array(NewErrorNode(absl::InternalError("trace: it has no such result")));
 }
 

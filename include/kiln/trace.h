@@ -119,6 +119,8 @@ class KILN_API Array {
   // later. kInvalidArgument: no memory, or more than 16 axes. With FromDLPack (tensor.h) this takes
   // arrays of other libraries.
   static Array of(Tensor tensor);
+  // kInvalidArgument: an integer type that has no such value (300 as u8, 0.5, NaN), or a shape that
+  // is none. Float types take the nearest value that they have, or infinity.
   static Array full(const std::vector<int64_t>& shape, double value, DType type = DType::kF32);
 
   static Array CopyOf(const void* data, DType type, const std::vector<int64_t>& shape);
@@ -180,7 +182,9 @@ constexpr DType TypeOfElements() {
 }
 
 // What an operation is applied to: an array, or a number, which takes the type of the arrays beside
-// it (of the first that is not of bools). Nothing: an operand that may be absent, and is.
+// it (of the first that is not of bools, and no operand of indices), and i64 as an index or as the
+// step of random numbers. An integer type has to have the number; a float type takes the nearest
+// that it has, or infinity. Nothing: an operand that may be absent, and is.
 class KILN_API Operand {
  public:
   Operand() {}
@@ -192,6 +196,8 @@ class KILN_API Operand {
               : std::is_floating_point_v<T> ? Kind::kFloat
                                             : Kind::kInt),
         where_(where) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(int64_t))
+      if (number > static_cast<T>(INT64_MAX)) kind_ = Kind::kLarge;
     if constexpr (std::is_floating_point_v<T>)
       number_ = static_cast<double>(number);
     else
@@ -201,7 +207,14 @@ class KILN_API Operand {
 
  private:
   friend class tracing::OperandAccess;
-  enum class Kind : uint8_t { kNone, kArray, kBool, kInt, kFloat };
+  enum class Kind : uint8_t {
+    kNone,
+    kArray,
+    kBool,
+    kInt,
+    kLarge,  // above INT64_MAX: `whole_` has the bits of an uint64_t
+    kFloat,
+  };
   const Array* array_ = nullptr;
   Kind kind_ = Kind::kNone;
   Location where_;
@@ -360,7 +373,8 @@ struct TraceStats {
 };
 
 // Operations in its scope are not recorded: they are lazy, as outside of the trace. All that is
-// alive when it begins can be read there. Without a trace it does nothing.
+// alive when it begins can be read there. It ends before the function returns, in its thread: else
+// the call fails. Without a trace it does nothing.
 class KILN_API ExcludeFromTrace {
  public:
   explicit ExcludeFromTrace(Location where = Location::Here());
@@ -386,7 +400,8 @@ namespace tracing {
 // leaves the record as it was.
 class KILN_API Call {
  public:
-  Call(Function& function, const Array* const* arguments, size_t count, Location where) noexcept;
+  // `function` is null in a Traced that was moved from.
+  Call(Function* function, const Array* const* arguments, size_t count, Location where) noexcept;
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -401,17 +416,17 @@ class KILN_API Call {
 
  private:
   void Leave(const absl::Status& status);
-  Function& function_;
-  bool entered_ = false, runs_ = false;
+  Function* const function_;
+  bool entered_ = false, runs_ = false, finished_ = false;
   CallCore* core_ = nullptr;
   absl::Status error_;
 };
 
 KILN_API std::shared_ptr<Function> NewFunction(const TraceOptions& options, bool frozen);
-KILN_API absl::Status StatusOf(const Function& function);
-KILN_API TraceStats StatsOf(const Function& function);
-KILN_API absl::StatusOr<std::string> ProfileOf(const Function& function);
-KILN_API void Forget(Function& function);
+KILN_API absl::Status StatusOf(const Function* function);
+KILN_API TraceStats StatsOf(const Function* function);
+KILN_API absl::StatusOr<std::string> ProfileOf(const Function* function);
+KILN_API void Forget(Function* function);
 
 // What a function may return: nothing, an array, several.
 template <typename R>
@@ -442,15 +457,21 @@ struct SignatureOf<R (*)(A...)> {
   static_assert((std::is_same_v<std::decay_t<A>, Array> && ...),
                 "a traced function takes arrays: const kiln::Array&");
 };
+template <typename R, typename... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
 template <typename R, typename C, typename... A>
 struct SignatureOf<R (C::*)(A...) const> : SignatureOf<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct SignatureOf<R (C::*)(A...) const noexcept> : SignatureOf<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct SignatureOf<R (C::*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
 template <typename R, typename C, typename... A>
 struct SignatureOf<R (C::*)(A...)> : SignatureOf<R (*)(A...)> {};
 
 }  // namespace tracing
 
 // A traced function. It is called as the function is; what goes wrong the results say, and
-// status(). Movable. One thread at a time calls it.
+// status(); one that was moved from gives errors. One thread at a time calls it.
 template <typename F>
 class Traced {
   using Signature = tracing::SignatureOf<F>;
@@ -466,7 +487,7 @@ class Traced {
     static_assert(sizeof...(A) == Signature::kArguments, "as many arguments as the function has");
     static_assert((std::is_same_v<A, Array> && ...), "arguments are arrays");
     const Array* const list[] = {&arguments..., nullptr};
-    tracing::Call call(*core_, list, sizeof...(A), Location());
+    tracing::Call call(core_.get(), list, sizeof...(A), Location());
     if constexpr (std::is_void_v<Result>) {
       if (!call.runs()) return;
       Run(call, std::make_index_sequence<sizeof...(A)>());
@@ -480,13 +501,14 @@ class Traced {
   }
 
   // Of the last call.
-  absl::Status status() const { return tracing::StatusOf(*core_); }
-  TraceStats stats() const { return tracing::StatsOf(*core_); }
+  absl::Status status() const { return tracing::StatusOf(core_.get()); }
+  TraceStats stats() const { return tracing::StatsOf(core_.get()); }
   // JSON: the programs of the newest variant with the times of their launches. kFailedPrecondition
   // without TraceOptions::profiling, or before a second call.
-  absl::StatusOr<std::string> get_profile() const { return tracing::ProfileOf(*core_); }
-  // Forgets all records; the next call records.
-  void forget() { tracing::Forget(*core_); }
+  absl::StatusOr<std::string> get_profile() const { return tracing::ProfileOf(core_.get()); }
+  // Forgets all records; the next call records. Any thread may call it, and so may the function:
+  // what is forgotten while a call is running goes at its end.
+  void forget() { tracing::Forget(core_.get()); }
 
  private:
   template <size_t... K>

@@ -854,13 +854,6 @@ inline Array random_uniform(const RandomUniformAttributes& attributes = {}, cons
                         where);
 }
 
-// start, start + step, ... up to but without limit; inputs start, limit, step.
-inline Array range(const Operand& a, const Operand& b, const Operand& c,
-                   Location where = Location::Here()) {
-  static const OpDef* const op = tracing::FindOperator("range");
-  return tracing::Apply(op, "range", {&a, &b, &c}, {}, where);
-}
-
 // 1 / x.
 inline Array reciprocal(const Operand& a, Location where = Location::Here()) {
   static const OpDef* const op = tracing::FindOperator("reciprocal");

@@ -290,6 +290,60 @@ TEST(TraceErrors, EveryClassHasAnExample) {
   EXPECT_EQ(seen.size(), static_cast<size_t>(kNumTraceErrors));
 }
 
+// What the call did and what was recorded, of a message.
+std::pair<std::string, std::string> BothOf(absl::string_view message) {
+  const size_t is = message.find(" is "), was = message.find(", recorded was ");
+  if (is == absl::string_view::npos || was == absl::string_view::npos) return {};
+  const auto upto = [](absl::string_view text) { return text.substr(0, text.rfind(" at ")); };
+  const absl::string_view end = message.substr(was + 15);
+  return {std::string(upto(message.substr(is + 4, was - is - 4))),
+          std::string(upto(end.substr(0, end.find("; "))))};
+}
+
+TEST(TraceErrors, BothTextsDiffer) {
+  for (const Example& example : kExamples) {
+    const auto [is, was] = BothOf(example.run().message());
+    if (!is.empty()) EXPECT_NE(is, was) << example.run();
+  }
+  TraceOptions exact = Plain();
+  exact.capture_as_const = true;
+  for (const bool as_const : {false, true}) {
+    Array a = x, b = y;
+    double power = 2, rate = 0.1;
+    size_t part = 0;
+    auto step = kiln::trace(
+        [&](const Array& in) {
+          const std::vector<Array> parts = split(in, {.split = {1, 1}});
+          const Array scaled = elu(pow(in, power) * a + b, {.alpha = rate}) * parts[part];
+          Array sum = scaled;
+          for (int i = 0; i < 2; ++i) sum = sum + 1.0f;
+          return part == 2 ? sum : sum * scaled;
+        },
+        as_const ? exact : Plain());
+    ASSERT_TRUE(step(x).status().ok()) << step.status();
+    const auto differs = [&](TraceError error) {
+      const absl::Status status = step(x).status();
+      EXPECT_EQ(TraceErrorOf(status), error) << status;
+      const auto [is, was] = BothOf(status.message());
+      EXPECT_FALSE(is.empty()) << status;
+      EXPECT_NE(is, was) << status;
+    };
+    b = x;  // captured arrays that become one
+    differs(TraceError::kExpectedExternal);
+    a = x, b = y, power = 3;
+    differs(TraceError::kConstant);
+    power = 2, rate = 0.1 + 1e-15;
+    differs(TraceError::kAttributes);
+    rate = 0.1, part = 1;
+    differs(TraceError::kWiring);
+    part = 0;
+    if (as_const) {
+      a = Array::from(std::vector<float>{1, 2});
+      differs(TraceError::kConstant);
+    }
+  }
+}
+
 // A function's lines from the comment with its class to the end, less the indentation.
 std::string SourceOf(const std::string& source, TraceError error) {
   const std::string mark = absl::StrCat("  // ", Name(error), "\n");

@@ -231,6 +231,16 @@ std::optional<Host> MakeHost(uint64_t seed, Random& random) {
   return host;
 }
 
+// Whether a message tells the operation from the recorded one, beyond their lines.
+bool TellsThemApart(absl::string_view message) {
+  const size_t is = message.find(" is "), was = message.find(", recorded was ");
+  if (is == absl::string_view::npos || was == absl::string_view::npos) return true;
+  const auto bare = [](absl::string_view text) { return text.substr(0, text.rfind(" at ")); };
+  const absl::string_view recorded = message.substr(was + 15);
+  return bare(message.substr(is + 4, was - is - 4)) !=
+         bare(recorded.substr(0, recorded.find("; ")));
+}
+
 class HazardTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(HazardTest, IsRightOrAnError) {
@@ -269,6 +279,7 @@ TEST_P(HazardTest, IsRightOrAnError) {
         ASSERT_GT(call, 0) << traced.status();
         ASSERT_TRUE(error && hazard.errors.contains(*error)) << traced.status() << "\n"
                                                              << now.f.ToString();
+        EXPECT_TRUE(TellsThemApart(traced.status().message())) << traced.status();
         ++errors;
         continue;
       }

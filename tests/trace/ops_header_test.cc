@@ -38,6 +38,7 @@ TEST(TraceOpsHeader, HasMostOperators) {
   EXPECT_GT(functions, 100u);
   EXPECT_TRUE(HasFunction(*FindOp("softmax")));
   EXPECT_FALSE(HasFunction(*FindOp("nonzero")));
+  EXPECT_FALSE(HasFunction(*FindOp("range")));
   EXPECT_FALSE(HasFunction(*FindOp("loop")));
 }
 

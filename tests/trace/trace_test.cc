@@ -3,9 +3,12 @@
 #include "kiln/trace.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -82,6 +85,82 @@ TEST_F(ArrayTest, NumbersTakeTheTypeBesideThem) {
   EXPECT_FALSE((Array::full({2}, 1, DType::kU8) - -1).status().ok());
   const Array h = Array::full({2}, 1, DType::kF16);
   EXPECT_EQ((h + 0.1).dtype(), DType::kF16);
+}
+
+TEST_F(ArrayTest, NumbersAboveTheSignedOnesKeepTheirSign) {
+  constexpr uint64_t kHalf = uint64_t{1} << 63, kAll = ~uint64_t{0};
+  const Array u = Array::from(std::vector<uint64_t>{1, 2});
+  EXPECT_EQ((u + kHalf).to_vector<uint64_t>().value(),
+            (std::vector<uint64_t>{kHalf + 1, kHalf + 2}));
+  EXPECT_EQ((u + 0x1p63).to_vector<uint64_t>().value(),
+            (std::vector<uint64_t>{kHalf + 1, kHalf + 2}));
+  EXPECT_EQ((u < kAll).to_vector<bool>().value(), (std::vector<bool>{true, true}));
+  EXPECT_EQ(ValuesOf(Of({1}) * kAll), (Floats{0x1p64f}));
+  EXPECT_EQ(where(Of({1}) > 0, kAll, kHalf).item<uint64_t>().value(), kAll);
+  EXPECT_EQ(where(Of({1}) > 0, kAll, kHalf).dtype(), DType::kU64);
+  const Array i = Array::from(std::vector<int64_t>{1});
+  const absl::Status status = (i + kAll).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("18446744073709551615"), std::string::npos) << status;
+  EXPECT_FALSE((u + 0x1p64).status().ok());
+  EXPECT_FALSE((u + -1).status().ok());
+  EXPECT_EQ((i + INT64_MIN).item<int64_t>().value(), INT64_MIN + 1);
+}
+
+TEST_F(ArrayTest, FullHasTheValueOrIsAnError) {
+  for (const double value : {300.0, -1.0, 2.5, double{NAN}, double{INFINITY}}) {
+    const absl::Status status = Array::full({2}, value, DType::kU8).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
+    EXPECT_NE(status.message().find("array u8 [2]: filled with"), std::string::npos) << status;
+  }
+  EXPECT_FALSE(Array::full({1}, 2, DType::kBool).status().ok());
+  EXPECT_FALSE(Array::full({1}, 0x1p64, DType::kU64).status().ok());
+  EXPECT_EQ(Array::full({1}, 0x1p63, DType::kU64).item<uint64_t>().value(), uint64_t{1} << 63);
+  EXPECT_EQ(Array::full({1}, -0x1p63, DType::kI64).item<int64_t>().value(), INT64_MIN);
+  EXPECT_EQ(Array::full({1}, -128, DType::kI8).item<int8_t>().value(), -128);
+  // Float types: as C++ converts.
+  EXPECT_EQ(ValuesOf(Array::full({1}, 1e300)), (Floats{INFINITY}));
+  EXPECT_EQ(ValuesOf(Of({1}) + 1e300), (Floats{INFINITY}));
+  const Array half = cast(Of({1}), {.to = DType::kF16}) * 70000;
+  EXPECT_EQ(ValuesOf(cast(half, {.to = DType::kF32})), (Floats{INFINITY}));
+}
+
+TEST_F(ArrayTest, NumbersAsIndicesAndStepsAreWhole) {
+  const Array x = Array::from(Floats{1, 2, 3, 4, 5, 6}.data(), {3, 2});
+  EXPECT_EQ(ValuesOf(gather(x, 2)), (Floats{5, 6}));
+  EXPECT_EQ(ValuesOf(gather(x, -1, {.axis = 1})), (Floats{2, 4, 6}));
+  EXPECT_EQ(ValuesOf(take({x, 1, 0})), (Floats{3}));
+  EXPECT_FALSE(gather(x, 0.5).status().ok());
+  const Array at = Array::from(std::vector<int64_t>{1});
+  EXPECT_EQ(scatter_sum(at, 1.0f, {.shape = {2}}).dtype(), DType::kF32);
+  const Array half = Array::full({64}, 0.5);
+  EXPECT_EQ(ValuesOf(bernoulli(half, {}, 3)).size(), 64u);
+  EXPECT_EQ(ValuesOf(dropout(half, {}, 3)[0]).size(), 64u);
+  EXPECT_EQ(ValuesOf(random_uniform({.shape = {4}}, 1)),
+            ValuesOf(random_uniform({.shape = {4}}, 1)));
+}
+
+// Bytes of the heap that are in use.
+size_t HeapInUse() { return mallinfo2().uordblks; }
+
+TEST_F(ArrayTest, OtherAttributesEachTimeTakeBoundedMemory) {
+  constexpr int64_t kRounds = 20000;
+  Floats values(kRounds + 4);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const Array x = Of(values);
+  size_t before = 0;
+  Array held;
+  for (int64_t i = 0; i < kRounds; ++i) {
+    if (i == kRounds / 2) before = HeapInUse();
+    const Array first = x({Slice{i, i + 3}}), second = x({Slice{i + 1, i + 4}});
+    ASSERT_FALSE(reduce_sum(first, {.axes = {i + 1}}).status().ok());
+    // Held, without a read, over a place where the table is emptied.
+    if (i % 1009 == 0) held = first + second;
+    if (i % 1009 != 1000) continue;
+    ASSERT_EQ(held({1}).item<float>().value_or(-1), 2 * (i - 1000) + 3) << i;
+    ASSERT_EQ((first + second)({1}).item<float>().value_or(-1), 2 * i + 3) << i;
+  }
+  EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 8e6);
 }
 
 TEST_F(ArrayTest, ErrorsAreCarriedToTheRead) {
@@ -363,9 +442,113 @@ TEST_F(TraceTest, AnExceptionOfTheFunctionLeavesTheRecord) {
   throws = true;
   EXPECT_THROW(traced(Of({1})), int);
   EXPECT_NE(held.status().message().find("exception"), std::string::npos) << held.status();
+  EXPECT_EQ(traced.status(), held.status());
+  EXPECT_EQ(traced.stats().errors, 2);
   throws = false;
   EXPECT_EQ(ValuesOf(traced(Of({2}))), (Floats{6}));
   EXPECT_EQ(traced.stats().replays, 1);
+}
+
+TEST_F(TraceTest, ForgettingDuringACallWaitsForItsEnd) {
+  std::function<void()> forget = [] {};
+  auto traced = trace(
+      [&](const Array& x) {
+        const Array y = x + 1.0f;
+        forget();
+        return *(y * 2.0f).item<float>() > 0 ? y * 3.0f : y;
+      },
+      Plain());
+  const std::function<void()> now = [&] { traced.forget(); };
+  const std::function<void()> elsewhere = [&] { std::thread(now).join(); };
+  for (const auto& way : {now, elsewhere}) {
+    for (int call = 0; call < 4; ++call) {
+      forget = call % 2 == 1 ? way : [] {};
+      EXPECT_EQ(ValuesOf(traced(Of({1}))), (Floats{6}));
+      EXPECT_EQ(traced.stats().variants, call % 2 == 1 ? 0 : 1);
+    }
+  }
+  EXPECT_EQ(traced.stats().records, 4);
+  EXPECT_EQ(traced.stats().replays, 4);
+}
+
+TEST_F(TraceTest, ARegionThatDoesNotEndInTheCallIsAnError) {
+  std::unique_ptr<ExcludeFromTrace> scope;
+  bool leaves = true, elsewhere = false;
+  auto traced = trace(
+      [&](const Array& x) {
+        if (leaves) scope = std::make_unique<ExcludeFromTrace>();
+        if (elsewhere) std::thread([&] { scope.reset(); }).join();
+        return x + 1.0f;
+      },
+      Plain());
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  scope.reset();  // the call is over
+  elsewhere = true;
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  elsewhere = false;
+  EXPECT_EQ(TraceErrorOf(traced(Of({1})).status()), TraceError::kExclusion);
+  leaves = false;
+  const Array held = Of({1}) * 2.0f;
+  EXPECT_EQ(ValuesOf(traced(held)), (Floats{3}));
+  scope.reset();
+  EXPECT_EQ(ValuesOf(traced(held)), (Floats{3}));
+  EXPECT_EQ(traced.stats().replays, 1);
+}
+
+TEST_F(TraceTest, OtherAttributesInEachCallTakeBoundedMemory) {
+  int64_t first = 0;
+  Floats values(9000, 1);
+  auto traced = trace(
+      [&](const Array& x) {
+        return x({Slice{first, first + 2}}) + x({Slice{0, 2}}) * 2.0f;
+      },
+      Plain());
+  const Array x = Of(values), longer = concat({x, x}, {.axis = 0});
+  EXPECT_TRUE(traced(x).status().ok());
+  EXPECT_TRUE(traced(longer).status().ok());
+  size_t before = 0;
+  for (first = 1; first < 8900; ++first) {
+    if (first == 4400) before = HeapInUse();
+    ASSERT_EQ(TraceErrorOf(traced(x).status()), TraceError::kAttributes);
+  }
+  EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 1e6);
+  first = 0;
+  EXPECT_EQ(ValuesOf(traced(x)), (Floats{3, 3}));
+  EXPECT_EQ(ValuesOf(traced(longer)), (Floats{3, 3}));
+  EXPECT_EQ(traced.stats().replays, 2);
+  // A record that is made now has forms of its own.
+  EXPECT_EQ(ValuesOf(traced(concat({longer, x}, {.axis = 0}))), (Floats{3, 3}));
+  EXPECT_EQ(ValuesOf(traced(x)), (Floats{3, 3}));
+}
+
+TEST_F(TraceTest, OneThatWasMovedFromGivesErrors) {
+  auto traced = trace([](const Array& x) { return x + 1.0f; }, Plain());
+  auto several = trace([](const Array& x) { return std::vector<Array>{x, x}; }, Plain());
+  auto none = trace([](const Array&) {}, Plain());
+  auto has = std::move(traced);
+  auto has_several = std::move(several);
+  auto has_none = std::move(none);
+  const absl::Status status = traced(Of({1})).status();  // NOLINT: that is the case
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("moved"), std::string::npos) << status;
+  EXPECT_EQ(several(Of({1})).size(), 0u);
+  none(Of({1}));
+  EXPECT_EQ(none.status(), status);
+  EXPECT_EQ(traced.stats().calls, 0);
+  EXPECT_EQ(traced.get_profile().status(), status);
+  traced.forget();
+  EXPECT_EQ(ValuesOf(has(Of({1}))), (Floats{2}));
+}
+
+Array Doubled(const Array& x) noexcept { return x * 2.0f; }
+
+TEST_F(TraceTest, FunctionsMayBeNoexcept) {
+  EXPECT_EQ(ValuesOf(trace(Doubled, Plain())(Of({1}))), (Floats{2}));
+  EXPECT_EQ(ValuesOf(freeze(Doubled, Plain())(Of({1}))), (Floats{2}));
+  auto by_lambda = trace([](const Array& x) noexcept { return x * 3.0f; }, Plain());
+  auto by_mutable = trace([n = 3](const Array& x) mutable noexcept { return x * n; }, Plain());
+  EXPECT_EQ(ValuesOf(by_lambda(Of({1}))), (Floats{3}));
+  EXPECT_EQ(ValuesOf(by_mutable(Of({1}))), (Floats{3}));
 }
 
 TEST_F(TraceTest, AnErrorOfAnOperatorIsTheCalls) {
