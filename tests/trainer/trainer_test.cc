@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainers: against plain loops in f64, interrupted against uninterrupted runs, and from ONNX files.
-// 12 random networks, or as many as KILN_TRAINED_NETWORKS says, from the seed KILN_SEED on; 4 writers
-// of checkpoints are killed, or KILN_KILLED_CHECKPOINTS.
+// Trainers: against plain loops in f64, interrupted against uninterrupted runs, and from ONNX
+// files. 12 random networks, or as many as KILN_TRAINED_NETWORKS says, from the seed KILN_SEED on;
+// 4 writers of checkpoints are killed, or KILN_KILLED_CHECKPOINTS.
 #include "kiln/trainer.h"
 
 #include <signal.h>
