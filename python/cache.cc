@@ -16,6 +16,7 @@
 #include "python/bindings.h"
 #include "python/deferred.h"
 #include "python/gil.h"
+#include "python/source.h"
 #include "python/status.h"
 
 namespace kiln::python {
@@ -50,12 +51,13 @@ std::shared_ptr<Cache> Open(std::optional<std::string> directory, bool read_only
                             std::vector<std::string> packs, bool trust_unsigned,
                             std::string shared_directory, nb::object on_event) {
   CacheSettings settings;
-  settings.directory = directory.value_or("");
+  settings.directory = CheckPath(directory.value_or(""));
   settings.read_only = read_only;
   settings.max_bytes = max_bytes;
+  for (const std::string& pack : packs) CheckPath(pack);
   settings.packs = std::move(packs);
   settings.trust.unsigned_too = trust_unsigned;
-  settings.shared_directory = std::move(shared_directory);
+  settings.shared_directory = CheckPath(shared_directory);
   if (!on_event.is_none()) settings.on_event = EventsTo(std::move(on_event));
   absl::StatusOr<std::shared_ptr<Cache>> cache;
   {

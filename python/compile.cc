@@ -16,18 +16,33 @@
 
 namespace kiln::python {
 
+const std::string& CheckPath(const std::string& path) {
+  const size_t nul = path.find('\0');
+  if (nul != std::string::npos) {
+    RaiseInvalid(absl::StrCat("path \"", path.substr(0, nul), "\\0...\": character ", nul,
+                              " is NUL, which no path has"));
+  }
+  return path;
+}
+
+std::string PathOf(nb::handle path) {
+  PyObject* const text = PyOS_FSPath(path.ptr());
+  if (text == nullptr) nb::raise_python_error();
+  return CheckPath(nb::cast<std::string>(nb::steal<nb::object>(text)));
+}
+
 Source SourceOf(nb::handle model, const std::string& name, const std::string& folder) {
+  CheckPath(folder);
   if (PyObject_CheckBuffer(model.ptr()) != 0) {
+    CheckPath(name);
     Bytes bytes = BytesOf(model);
     return {"", ModelBytes{bytes.data, bytes.size, std::move(bytes.owner), name, folder}};
   }
-  PyObject* const path = PyOS_FSPath(model.ptr());
-  if (path == nullptr) {
-    PyErr_Clear();
+  if (PyUnicode_Check(model.ptr()) == 0 && !nb::hasattr(model, "__fspath__")) {
     RaiseInvalid(absl::StrCat("model: is a ", nb::cast<std::string>(nb::inst_name(model)),
                               ", expected a path, bytes, or an onnx.ModelProto"));
   }
-  return {nb::cast<std::string>(nb::steal<nb::str>(path)), std::nullopt};
+  return {PathOf(model), std::nullopt};
 }
 
 namespace {
@@ -42,6 +57,7 @@ PyModel* CompileModel(nb::handle model, const CompileOptions& options, const std
 
 PyModel* Load(const std::string& path, const RunOptions& options, bool validate) {
   const auto check = validate ? PackageValidation::kFirstUse : PackageValidation::kTrust;
+  CheckPath(path);
   return new PyModel(Value(WithoutGil([&] { return LoadPackage(path, options, check); })));
 }
 

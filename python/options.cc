@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "kiln/cache.h"
 #include "python/bindings.h"
+#include "python/source.h"
 #include "python/status.h"
 #include "python/tensor.h"
 
@@ -89,10 +90,13 @@ void SetCache(CacheOptions& options, nb::handle cache) {
   } else if (nb::try_cast(cache, open)) {
     options.open = std::move(open);
   } else {
-    PyObject* const path = PyOS_FSPath(cache.ptr());
-    if (path == nullptr) nb::raise_python_error();
-    options.directory = nb::cast<std::string>(nb::steal<nb::str>(path));
+    options.directory = PathOf(cache);
   }
+}
+
+template <std::string CompileOptions::*field>
+void SetPath(CompileOptions& options, const std::string& path) {
+  options.*field = CheckPath(path);
 }
 
 nb::object CacheOf(const CacheOptions& options) {
@@ -195,8 +199,12 @@ void BindOptions(nb::module_& module) {
           "cache_read_only", [](const CompileOptions& self) { return self.cache.read_only; },
           [](CompileOptions& self, bool value) { self.cache.read_only = value; },
           "The cache is looked into and never written.")
-      .def_rw("codegen", &CompileOptions::codegen, "Path of kiln-codegen; '': looked for.")
-      .def_rw("validator", &CompileOptions::validator, "Path of kiln-validate; '': looked for.")
+      .def_prop_rw(
+          "codegen", [](const CompileOptions& self) { return self.codegen; },
+          SetPath<&CompileOptions::codegen>, "Path of kiln-codegen; '': looked for.")
+      .def_prop_rw(
+          "validator", [](const CompileOptions& self) { return self.validator; },
+          SetPath<&CompileOptions::validator>, "Path of kiln-validate; '': looked for.")
       .def_prop_rw("target", TargetOf, SetTarget,
                    "'x86-64-v3' or the like: this machine's at first.")
       .def_rw("build_jobs", &CompileOptions::build_jobs, "Kernels built at once; 0: by CPUs.")

@@ -20,6 +20,12 @@ struct Source {
   std::optional<ModelBytes> bytes;
 };
 
+// A path as the operating system has it: of a str or an os.PathLike. Raises TypeError for other
+// objects, InvalidArgument for a path with a NUL, which would end it.
+std::string PathOf(nb::handle path);
+// The same of what is text already.
+const std::string& CheckPath(const std::string& path);
+
 // Raises InvalidArgument.
 Source SourceOf(nb::handle model, const std::string& name, const std::string& folder);
 

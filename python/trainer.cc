@@ -123,13 +123,7 @@ void SetSchedule(PyTrainer& self, const std::string& schedule, double lr) {
   options.schedule.lr = lr;
   Check(training::SetSchedule(schedule, options));
   const Turn trainer(self);
-  trainer->SetSchedule(options.schedule);
-}
-
-std::string PathOf(nb::handle path) {
-  PyObject* const text = PyOS_FSPath(path.ptr());
-  if (text == nullptr) nb::raise_python_error();
-  return nb::cast<std::string>(nb::steal<nb::str>(text));
+  Check(trainer->SetSchedule(options.schedule));
 }
 
 using Metadata = std::map<std::string, std::string>;

@@ -24,6 +24,7 @@
 #include "tools/train_data.h"
 #include "tools/train_history.h"
 #include "training/loss.h"
+#include "training/schedule.h"
 
 namespace kiln {
 namespace {
@@ -48,6 +49,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
     return Invalid("device \"reference\": the interpreter does not train; use --device cpu");
   if (!flags.common.shapes.empty() || !flags.common.dims.empty())
     return Invalid("--shape, --dim: kiln train has shapes from its data; leave them out");
+  if (flags.seed > UINT32_MAX)
+    return Invalid("--seed ", flags.seed, ": a seed is from 0 to ", UINT32_MAX);
   TrainerOptions options;
   KILN_ASSIGN_OR_RETURN(options.compile, ToCompileOptions(flags.common));
   KILN_RETURN_IF_ERROR(training::SetLoss(flags.loss, options));
@@ -55,6 +58,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
   KILN_RETURN_IF_ERROR(training::SetSchedule(flags.schedule, options));
   KILN_RETURN_IF_ERROR(training::CheckLoss(options.loss));
   KILN_RETURN_IF_ERROR(training::CheckOptimizer(options.optimizer));
+  KILN_RETURN_IF_ERROR(training::CheckSchedule(options.schedule));
   options.output = flags.output_name;
   options.labels = flags.labels_name;
   options.parameters = flags.parameters;
@@ -227,7 +231,7 @@ class Run {
                 << "\n";
       return kExitDiffers;
     }
-    lr_ = lr;
+    history_.lr = lr;
     ++history_.next;
     history_.sum += *loss;
     history_.point_sum += *loss;
@@ -278,7 +282,7 @@ class Run {
     TrainHistory::Epoch& epoch = history_.epochs.emplace_back();
     epoch.epoch = ++history_.epoch;
     epoch.loss = history_.sum / static_cast<double>(batches_);
-    epoch.lr = lr_;
+    epoch.lr = history_.lr;
     history_.next = 0;
     history_.sum = 0;
     if (eval_) {
@@ -341,7 +345,7 @@ class Run {
   std::optional<int64_t> fixed_;  // samples that the model takes at once, where that is fixed
   int64_t batches_ = 0;           // of an epoch
   TrainHistory history_;
-  double lr_ = 0, first_loss_ms_ = 0;
+  double first_loss_ms_ = 0;
   std::vector<double> step_ms_;
 };
 

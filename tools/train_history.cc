@@ -2,6 +2,7 @@
 #include "tools/train_history.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/status.h"
 #include "nlohmann/json.hpp"
@@ -21,6 +22,7 @@ void FromJson(const json& from, TrainHistory& history) {
   history.epoch = from.at("epoch").get<int64_t>();
   history.next = from.at("next").get<int64_t>();
   history.sum = Number(from.at("sum"));
+  history.lr = Number(from.at("lr"));
   history.point_sum = Number(from.at("point_sum"));
   history.point_steps = from.at("point_steps").get<int64_t>();
   for (const json& point : from.at("points"))
@@ -55,6 +57,7 @@ std::string ToText(const TrainHistory& history) {
                {"epoch", history.epoch},
                {"next", history.next},
                {"sum", Finite(history.sum)},
+               {"lr", Finite(history.lr)},
                {"point_sum", Finite(history.point_sum)},
                {"point_steps", history.point_steps},
                {"points", std::move(points)},
@@ -69,10 +72,14 @@ absl::StatusOr<TrainHistory> ParseTrainHistory(const std::string& text) {
   } catch (const json::exception&) {
     return Invalid("checkpoint: what it says of the run is damaged; it is not of kiln train");
   }
-  const bool ordered = history.epoch >= 0 && history.next >= 0 && history.point_steps >= 0;
-  if (!ordered)
-    return Invalid("checkpoint: epoch ", history.epoch, ", batch ", history.next,
-                   "; both are 0 or above");
+  constexpr int64_t kMost = int64_t{1} << 53;  // what counts on does not overflow
+  for (const auto& [name, count] : {std::pair("epoch", history.epoch),
+                                    {"next", history.next},
+                                    {"point_steps", history.point_steps}}) {
+    if (count < 0 || count > kMost)
+      return Invalid("checkpoint: \"", name, "\" of the run is ", count, "; it is from 0 to ",
+                     kMost);
+  }
   return history;
 }
 

@@ -35,6 +35,7 @@ struct TrainHistory {
   Data data;
   int64_t epoch = 0, next = 0;  // epochs that are over, and the next batch's number in this one
   double sum = 0;               // of losses in this epoch
+  double lr = 0;                // of the last step
   std::vector<Point> points;
   double point_sum = 0;  // of losses since the last point
   int64_t point_steps = 0;

@@ -12,6 +12,9 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "base/try_allocate.h"
+#include "exec/checked_program.h"
+#include "exec/provider.h"
+#include "exec/symbols.h"
 #include "graph/op.h"
 #include "graph/tensors.h"
 #include "graph/training/losses.h"
@@ -74,7 +77,7 @@ std::string Element(int64_t i, const Tensor& given) {
   return absl::StrCat("labels: element ", i, " of ", given.num_elements());
 }
 
-absl::StatusOr<Tensor> AsClasses(const CrossEntropyLoss& loss, const LossPort& port,
+absl::StatusOr<Tensor> AsClasses(const CrossEntropyLoss& loss, std::optional<int64_t> classes,
                                  const Tensor& given) {
   if (!IsInt(given.dtype()))
     return Invalid("labels: they are ", Name(given.dtype()), ", expected numbers of classes; give ",
@@ -89,10 +92,10 @@ absl::StatusOr<Tensor> AsClasses(const CrossEntropyLoss& loss, const LossPort& p
     const int64_t label = ReadInt(dense, i);
     if (!same) WriteInt(out, i, label);
     if (loss.ignore_index && label == *loss.ignore_index) continue;
-    if (label < 0 || (port.classes && label >= *port.classes))
+    if (label < 0 || (classes && label >= *classes))
       return Invalid(
           Element(i, dense), " is ", label, "; classes are numbered from 0",
-          port.classes ? absl::StrCat(" to ", *port.classes - 1) : "",
+          classes ? absl::StrCat(" to ", *classes - 1) : "",
           loss.ignore_index ? "" : ", and `ignore_index` may name one that does not count");
   }
   return out;
@@ -154,7 +157,7 @@ absl::StatusOr<LossPort> LabelsOf(const Loss& loss, const Value& output, const s
   if (output.shape.size() < 2) return wrong("a batch of classes, [n, classes]");
   const auto axis =
       output.shape.begin() + static_cast<std::ptrdiff_t>(ClassAxis(*entropy, output.shape.size()));
-  port.classes = axis->constant();
+  port.classes = *axis;
   port.labels->type = DType::kI64;
   port.labels->shape.erase(port.labels->shape.begin() + (axis - output.shape.begin()));
   return port;
@@ -167,11 +170,35 @@ absl::StatusOr<ValueId> AddLoss(GraphBuilder& b, const Loss& loss, ValueId outpu
   return value;
 }
 
-absl::StatusOr<Tensor> AsLabels(const Loss& loss, const LossPort& port, const Tensor& given) {
+absl::StatusOr<std::optional<int64_t>> ClassesOf(const LossPort& port, const Graph& model,
+                                                 const std::vector<Tensor>& inputs) {
+  if (!port.classes) return std::nullopt;
+  if (const std::optional<int64_t> classes = port.classes->constant()) return classes;
+  std::vector<CheckedPort> ports;
+  std::vector<InputInfo> infos;
+  for (size_t k = 0; k < model.inputs().size(); ++k) {
+    const Value& value = model.value(model.inputs()[k]);
+    CheckedPort& own = ports.emplace_back();
+    own.name = value.name;
+    own.type = value.type;
+    own.shape = value.shape;
+    const bool readable = inputs[k].device().kind == DeviceKind::kCpu && IsInt(inputs[k].dtype());
+    if (value.shape_content && readable) own.elements = *value.shape_content;
+    infos.push_back({value.name, true, inputs[k]});
+  }
+  KILN_ASSIGN_OR_RETURN(const SymbolValues symbols, BindSymbols(ports, infos));
+  const absl::StatusOr<int64_t> classes = port.classes->Evaluate(symbols);
+  if (absl::IsNotFound(classes.status())) return std::nullopt;
+  KILN_RETURN_IF_ERROR(classes.status());
+  return *classes;
+}
+
+absl::StatusOr<Tensor> AsLabels(const Loss& loss, const LossPort& port,
+                                std::optional<int64_t> classes, const Tensor& given) {
   if (given.device().kind != DeviceKind::kCpu)
     return Invalid("labels: they lie on a device; give them in memory of the host");
   if (const auto* entropy = std::get_if<CrossEntropyLoss>(&loss))
-    return AsClasses(*entropy, port, given);
+    return AsClasses(*entropy, classes, given);
   return AsNumbers(port, given, std::holds_alternative<BinaryCrossEntropyLoss>(loss));
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/tensor.h"
@@ -22,7 +23,7 @@ bool HasLabels(const Loss& loss);
 
 struct LossPort {
   std::optional<PortInfo> labels;  // nothing: the loss has none
-  std::optional<int64_t> classes;  // of integers from 0 on, where it is known
+  std::optional<Dim> classes;      // so many, numbered from 0; nothing: labels are no classes
 };
 // What labels of an output are. kInvalidArgument: the output is none that the loss can be of.
 absl::StatusOr<LossPort> LabelsOf(const Loss& loss, const Value& output, const std::string& name);
@@ -30,9 +31,16 @@ absl::StatusOr<LossPort> LabelsOf(const Loss& loss, const Value& output, const s
 // The loss of the graph's value `output`, []. `labels` is invalid where there are none.
 absl::StatusOr<ValueId> AddLoss(GraphBuilder& b, const Loss& loss, ValueId output, ValueId labels);
 
-// Labels as the port has them: of its type, dense. kInvalidArgument: a type that is none of
-// numbers, or a value that is no label; it names the element.
-absl::StatusOr<Tensor> AsLabels(const Loss& loss, const LossPort& port, const Tensor& given);
+// How many classes there are where these are the first inputs of the model, all of them; nothing
+// where that follows from data. kInvalidArgument: extents do not fit.
+absl::StatusOr<std::optional<int64_t>> ClassesOf(const LossPort& port, const Graph& model,
+                                                 const std::vector<Tensor>& inputs);
+
+// Labels as the port has them: of its type, dense; below `classes` where they are classes and the
+// number is known. kInvalidArgument: a type that is none of numbers, or a value that is no label;
+// it names the element.
+absl::StatusOr<Tensor> AsLabels(const Loss& loss, const LossPort& port,
+                                std::optional<int64_t> classes, const Tensor& given);
 
 }  // namespace kiln::training
 

@@ -20,6 +20,8 @@
 #include "graph/training/optimizer.h"
 #include "kiln/gradients.h"
 #include "training/form.h"
+#include "training/schedule.h"
+#include "training/state.h"
 
 namespace kiln::training {
 namespace {
@@ -33,8 +35,9 @@ absl::Status CheckNumbers(const TrainerOptions& o) {
   const auto limit = [](double value) { return value >= 0 && std::isfinite(value); };
   KILN_RETURN_IF_ERROR(check("clip_norm", o.clip_norm, limit(o.clip_norm), "0 or above"));
   KILN_RETURN_IF_ERROR(check("clip_value", o.clip_value, limit(o.clip_value), "0 or above"));
-  KILN_RETURN_IF_ERROR(
-      check("loss_scale", o.loss_scale, limit(o.loss_scale) && o.loss_scale > 0, "above 0"));
+  KILN_RETURN_IF_ERROR(check("loss_scale", o.loss_scale,
+                             o.loss_scale >= kLeastScale && o.loss_scale <= kLargestScale,
+                             "from 2^-64 to 2^64"));
   KILN_RETURN_IF_ERROR(check("micro_batches", o.micro_batches, o.micro_batches >= 1, "1 or above"));
   KILN_RETURN_IF_ERROR(check("batch_norm_momentum", o.batch_norm_momentum,
                              o.batch_norm_momentum >= 0 && o.batch_norm_momentum <= 1,
@@ -152,6 +155,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(Graph model, const TrainerO
   KILN_RETURN_IF_ERROR(CheckNumbers(options));
   KILN_RETURN_IF_ERROR(CheckLoss(options.loss));
   KILN_RETURN_IF_ERROR(CheckOptimizer(options.optimizer));
+  KILN_RETURN_IF_ERROR(CheckSchedule(options.schedule));
   Plan plan;
   plan.options = options;
   plan.model = std::move(model);

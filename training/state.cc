@@ -20,6 +20,7 @@ namespace {
 
 constexpr char kFormatKey[] = "kiln.checkpoint";
 constexpr char kFormat[] = "1";
+constexpr char kPrecisionKey[] = "kiln.precision";
 
 std::string Text(const Tensor& tensor) {
   return absl::StrCat(Name(tensor.dtype()), " [", absl::StrJoin(tensor.shape(), ", "), "]");
@@ -52,11 +53,13 @@ absl::StatusOr<Tensor> Zeros(DType type, int64_t elements) {
 struct CountRow {
   const char* name;
   int64_t Counts::*field;
+  int64_t most;  // that a file may have: so that what counts on does not overflow
 };
-constexpr CountRow kCounts[] = {{"kiln/step", &Counts::step},
-                                {"kiln/updates", &Counts::updates},
-                                {"kiln/draws", &Counts::draws},
-                                {"kiln/steady", &Counts::steady}};
+constexpr int64_t kMostSteps = int64_t{1} << 53;  // exact in f64
+constexpr CountRow kCounts[] = {{"kiln/step", &Counts::step, kMostSteps},
+                                {"kiln/updates", &Counts::updates, kMostSteps},
+                                {"kiln/draws", &Counts::draws, INT64_MAX},
+                                {"kiln/steady", &Counts::steady, kMostSteps}};
 constexpr char kScale[] = "kiln/loss_scale";
 
 std::map<std::string, Tensor> CountTensors(const Counts& counts) {
@@ -74,12 +77,12 @@ absl::StatusOr<Counts> CountsIn(const std::map<std::string, Tensor>& tensors) {
   Counts counts;
   for (const CountRow& row : kCounts) {
     counts.*row.field = ReadInt(tensors.at(row.name), 0);
-    if (counts.*row.field < 0)
-      return Invalid("\"", row.name, "\" is ", counts.*row.field, "; it is 0 or above");
+    if (counts.*row.field < 0 || counts.*row.field > row.most)
+      return Invalid("\"", row.name, "\" is ", counts.*row.field, "; it is from 0 to ", row.most);
   }
   counts.scale = ReadFloat(tensors.at(kScale), 0);
-  if (!(counts.scale > 0 && std::isfinite(counts.scale)))
-    return Invalid("\"", kScale, "\" is ", counts.scale, "; it is above 0");
+  if (!(counts.scale >= kLeastScale && counts.scale <= kLargestScale))
+    return Invalid("\"", kScale, "\" is ", counts.scale, "; it is from 2^-64 to 2^64");
   return counts;
 }
 
@@ -94,8 +97,18 @@ std::vector<PortInfo> PortsOf(const std::vector<FlatGroup>& groups) {
   return ports;
 }
 
-absl::StatusOr<State> State::Create(const Choice& choice, const std::vector<std::string>& moments) {
-  State state(choice, moments);
+State::State(const Choice& choice, std::vector<std::string> names, const TrainerOptions& options)
+    : choice_(&choice),
+      moment_names_(std::move(names)),
+      precision_(options.precision),
+      first_scale_(options.precision == DType::kF16 ? options.loss_scale : 1) {
+  counts.draws = int64_t{options.seed} << 31;
+  counts.scale = first_scale_;
+}
+
+absl::StatusOr<State> State::Create(const Choice& choice, const std::vector<std::string>& moments,
+                                    const TrainerOptions& options) {
+  State state(choice, moments, options);
   for (const FlatGroup& group : choice.parameters) {
     KILN_ASSIGN_OR_RETURN(state.parameters.emplace_back(),
                           Zeros(group.type, group.layout.elements));
@@ -159,8 +172,11 @@ absl::Status State::Save(FileSystem& files, absl::string_view path,
                          std::map<std::string, std::string> metadata) const {
   std::map<std::string, Tensor> tensors = Views(/*with_moments=*/true);
   tensors.merge(CountTensors(counts));
-  if (!metadata.emplace(kFormatKey, kFormat).second)
-    return Invalid("checkpoint: metadata \"", kFormatKey, "\" is Kiln's own; name it otherwise");
+  for (const auto& [key, value] : {std::pair(kFormatKey, std::string(kFormat)),
+                                   std::pair(kPrecisionKey, std::string(Name(precision_)))}) {
+    if (!metadata.emplace(key, value).second)
+      return Invalid("checkpoint: metadata \"", key, "\" is Kiln's own; name it otherwise");
+  }
   return WriteSafetensors(files, path, tensors, metadata);
 }
 
@@ -191,6 +207,13 @@ absl::StatusOr<std::map<std::string, std::string>> State::Load(FileSystem& files
   }
   absl::StatusOr<Counts> loaded = CountsIn(read.tensors);
   if (!loaded.ok()) return Annotate(loaded.status(), subject);
+  const auto precision = read.metadata.extract(kPrecisionKey);
+  const bool same_scale =
+      precision_ == DType::kF16 && !precision.empty() && precision.mapped() == Name(precision_);
+  if (!same_scale) {
+    loaded->scale = first_scale_;
+    loaded->steady = 0;
+  }
   counts = *loaded;
   for (const auto& [name, view] : views) CopyInto(view, read.tensors.at(name));
   read.metadata.erase(kFormatKey);

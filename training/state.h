@@ -5,6 +5,8 @@
 //   fc.weight, bn.running_mean     parameters and statistics, by their names in the model
 //   kiln/exp_avg/fc.weight         moments
 //   kiln/step, kiln/updates, ...   counts, one element each
+//
+// Its metadata name the precision: a loss scale is that of f16.
 #ifndef KILN_TRAINING_STATE_H_
 #define KILN_TRAINING_STATE_H_
 
@@ -19,6 +21,7 @@
 #include "base/file_system.h"
 #include "base/tensor.h"
 #include "kiln/model.h"
+#include "kiln/trainer.h"
 #include "training/choice.h"
 
 namespace kiln::training {
@@ -27,17 +30,21 @@ struct Counts {
   int64_t step = 0;     // calls of Step that went well
   int64_t updates = 0;  // those of them that changed parameters
   int64_t draws = 0;    // runs of the model, plus 2^31 times the seed
-  double scale = 1;     // of the loss
+  double scale = 1;     // of the loss; 1 where it is not scaled
   int64_t steady = 0;   // updates since the scale changed
 };
+
+// What a loss scale is, in f32 as its reciprocal is.
+inline constexpr double kLeastScale = 5.421010862427522e-20;    // 2^-64
+inline constexpr double kLargestScale = 1.8446744073709552e19;  // 2^64
 
 // Thread-compatible.
 class State {
  public:
-  // As `choice`, which must outlive it, has it in the model; moments are zeros.
-  // kResourceExhausted: there is no memory.
-  static absl::StatusOr<State> Create(const Choice& choice,
-                                      const std::vector<std::string>& moments);
+  // As `choice`, which must outlive it, has it in the model; moments are zeros, counts those that
+  // the options begin with. kResourceExhausted: there is no memory.
+  static absl::StatusOr<State> Create(const Choice& choice, const std::vector<std::string>& moments,
+                                      const TrainerOptions& options);
 
   std::vector<Tensor> parameters, statistics;  // one for each group
   std::vector<std::vector<Tensor>> moments;    // by group, then by the moment's number
@@ -52,18 +59,20 @@ class State {
 
   absl::Status Save(FileSystem& files, absl::string_view path,
                     std::map<std::string, std::string> metadata) const;
-  // Nothing has changed after an error.
+  // The loss scale is the file's where that and this are of f16; else it begins anew. Nothing has
+  // changed after an error.
   absl::StatusOr<std::map<std::string, std::string>> Load(FileSystem& files,
                                                           absl::string_view path);
 
  private:
-  State(const Choice& choice, std::vector<std::string> names)
-      : choice_(&choice), moment_names_(std::move(names)) {}
+  State(const Choice& choice, std::vector<std::string> names, const TrainerOptions& options);
   // Views of everything but counts, by their names in a file.
   std::map<std::string, Tensor> Views(bool with_moments) const;
 
   const Choice* choice_;
   std::vector<std::string> moment_names_;
+  DType precision_;
+  double first_scale_;
 };
 
 std::vector<PortInfo> PortsOf(const std::vector<FlatGroup>& groups);

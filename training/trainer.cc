@@ -27,6 +27,7 @@
 #include "training/form.h"
 #include "training/loss.h"
 #include "training/programs.h"
+#include "training/schedule.h"
 #include "training/state.h"
 
 namespace kiln {
@@ -35,8 +36,7 @@ namespace {
 using training::Plan;
 
 constexpr char kTraining[] = "training";
-constexpr int64_t kSteadySteps = 2000;          // before the loss scale grows
-constexpr double kLargestScale = 1.8446744e19;  // 2^64
+constexpr int64_t kSteadySteps = 2000;  // before the loss scale grows
 
 // A compiled program, and the one context that runs it.
 struct Program {
@@ -109,7 +109,9 @@ struct Trainer::Impl {
   static absl::StatusOr<std::unique_ptr<Impl>> Create(Graph graph, const TrainerOptions& options);
   absl::Status Prepare();
 
-  absl::StatusOr<std::vector<Tensor>> InputsOf(const NamedTensors& given, bool labels) const;
+  // In their order, for runs of so many parts; labels are checked.
+  absl::StatusOr<std::vector<Tensor>> InputsOf(const NamedTensors& given, bool labels,
+                                               int parts) const;
   // Runs one part of a batch; `first`: its gradients are the sum so far. Gives its loss.
   absl::StatusOr<double> RunPart(const std::vector<Tensor>& inputs, bool first, int64_t draws);
   absl::Status ApplyGradients();
@@ -135,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Trainer::Impl>> Trainer::Impl::Create(
                         training::MakePlan(std::move(graph), options));
   KILN_ASSIGN_OR_RETURN(
       training::State state,
-      training::State::Create(plan->choice, training::MomentNames(options.optimizer)));
+      training::State::Create(plan->choice, training::MomentNames(options.optimizer), options));
   auto impl = std::make_unique<Impl>(std::move(plan), std::move(state));
   KILN_RETURN_IF_ERROR(impl->Prepare());
   return impl;
@@ -144,8 +146,6 @@ absl::StatusOr<std::unique_ptr<Trainer::Impl>> Trainer::Impl::Create(
 absl::Status Trainer::Impl::Prepare() {
   const TrainerOptions& options = plan->options;
   schedule = options.schedule;
-  state.counts.draws = int64_t{options.seed} << 31;
-  state.counts.scale = options.precision == DType::kF16 ? options.loss_scale : 1;
   inputs = model_inputs = PortsOf(plan->model, true);
   if (plan->loss.labels) inputs.push_back(*plan->loss.labels);
   outputs = PortsOf(plan->model, false);
@@ -168,13 +168,17 @@ absl::Status Trainer::Impl::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Tensor>> Trainer::Impl::InputsOf(const NamedTensors& given,
-                                                            bool labels) const {
+absl::StatusOr<std::vector<Tensor>> Trainer::Impl::InputsOf(const NamedTensors& given, bool labels,
+                                                            int parts) const {
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
                         training::InOrder(labels ? inputs : model_inputs, given));
   if (!labels || !plan->loss.labels) return tensors;
-  KILN_ASSIGN_OR_RETURN(tensors.back(),
-                        training::AsLabels(plan->options.loss, plan->loss, tensors.back()));
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::vector<Tensor>> cut,
+                        training::Cut(inputs, tensors, parts));
+  KILN_ASSIGN_OR_RETURN(const std::optional<int64_t> classes,
+                        training::ClassesOf(plan->loss, plan->model, cut[0]));
+  KILN_ASSIGN_OR_RETURN(
+      tensors.back(), training::AsLabels(plan->options.loss, plan->loss, classes, tensors.back()));
   return tensors;
 }
 
@@ -235,10 +239,10 @@ absl::Status Trainer::Impl::ApplyGradients() {
   if (finite) ++counts.updates;
   if (!scaled) return absl::OkStatus();
   counts.steady = finite ? counts.steady + 1 : 0;
-  if (!finite) counts.scale = std::max(counts.scale / 2, 1.0);
+  if (!finite) counts.scale = std::max(counts.scale / 2, training::kLeastScale);
   if (counts.steady >= kSteadySteps) {
     counts.steady = 0;
-    counts.scale = std::min(counts.scale * 2, kLargestScale);
+    counts.scale = std::min(counts.scale * 2, training::kLargestScale);
   }
   return absl::OkStatus();
 }
@@ -248,14 +252,15 @@ absl::StatusOr<double> Trainer::Impl::Step(const NamedTensors& given) {
     return absl::FailedPreconditionError(
         "trainer: an update failed while parameters were written; load a checkpoint");
   const int parts = plan->options.micro_batches;
-  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, InputsOf(given, true));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, InputsOf(given, true, parts));
   KILN_ASSIGN_OR_RETURN(const std::vector<std::vector<Tensor>> cut,
                         training::Cut(inputs, tensors, parts));
   double loss = 0;
   int64_t draw = state.counts.draws;
   for (size_t p = 0; p < cut.size(); ++p) {
-    KILN_ASSIGN_OR_RETURN(const double own, RunPart(cut[p], p == 0, draw++));
+    KILN_ASSIGN_OR_RETURN(const double own, RunPart(cut[p], p == 0, draw));
     loss += own;
+    draw = draw < INT64_MAX ? draw + 1 : 0;  // behind the largest seed's last
   }
   KILN_RETURN_IF_ERROR(ApplyGradients());
   std::swap(state.statistics, statistics_now);
@@ -266,7 +271,7 @@ absl::StatusOr<double> Trainer::Impl::Step(const NamedTensors& given) {
 absl::StatusOr<std::vector<Tensor>> Trainer::Impl::Infer(std::optional<Program>& program,
                                                          const NamedTensors& given,
                                                          bool with_loss) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, InputsOf(given, with_loss));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, InputsOf(given, with_loss, 1));
   if (!program) {
     KILN_ASSIGN_OR_RETURN(
         program, Program::Make(training::EvaluationGraph(plan, with_loss), plan->options.compile));
@@ -349,8 +354,10 @@ absl::StatusOr<std::vector<Tensor>> Trainer::Run(const NamedTensors& inputs) {
 double Trainer::learning_rate() const {
   return training::LearningRate(impl_->schedule, impl_->state.counts.step);
 }
-void Trainer::SetSchedule(const training::LearningRateSchedule& schedule) {
+absl::Status Trainer::SetSchedule(const training::LearningRateSchedule& schedule) {
+  KILN_RETURN_IF_ERROR(training::CheckSchedule(schedule));
   impl_->schedule = schedule;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> Trainer::Parameter(absl::string_view name) const {

@@ -89,7 +89,8 @@ struct TrainerOptions {
   // Of products (matmul, gemm, conv) and of those of their gradients: kF32, or kBF16 or kF16 with
   // parameters, moments and sums in f32. For kF16 the loss is scaled so that gradients do not
   // vanish: a step with one that is not finite changes no parameter and halves the scale, which
-  // grows twofold after 2000 steps without.
+  // grows twofold after 2000 steps without; it stays within 2^-64 and 2^64. It goes on from a
+  // checkpoint of kF16, and begins anew from others.
   DType precision = DType::kF32;
   double loss_scale = 65536;
   // A step's batch is cut along its first dim into so many parts of equal size, one after the
@@ -156,9 +157,9 @@ class KILN_API Trainer {
   absl::StatusOr<std::vector<Tensor>> Run(const NamedTensors& inputs);
 
   // The learning rate of the next step; or another schedule, whose steps count from the first of
-  // the trainer.
+  // the trainer. kInvalidArgument: one of its numbers is out of range; nothing has changed.
   double learning_rate() const;
-  void SetSchedule(const training::LearningRateSchedule& schedule);
+  absl::Status SetSchedule(const training::LearningRateSchedule& schedule);
 
   // A copy of a parameter or statistic, by its name in the model; and the other way. kNotFound,
   // kInvalidArgument: another type or shape. Moments stay as they are.

@@ -209,6 +209,15 @@ TEST(TrainHistoryText, IsReadBackAndRefusedWhereDamaged) {
   EXPECT_EQ(again.sum, history.sum);
   for (size_t cut = 0; cut < text.size(); ++cut)
     EXPECT_FALSE(ParseTrainHistory(text.substr(0, cut)).ok()) << cut;
+  for (int64_t TrainHistory::*const count :
+       {&TrainHistory::epoch, &TrainHistory::next, &TrainHistory::point_steps}) {
+    for (const int64_t value : {INT64_MAX, int64_t{-1}}) {
+      TrainHistory other = history;
+      other.*count = value;
+      EXPECT_THAT(ParseTrainHistory(ToText(other)).status().message(),
+                  HasSubstr(absl::StrCat(" is ", value, "; it is from 0 to")));
+    }
+  }
   EXPECT_FALSE(ParseTrainHistory("[]").ok());
   EXPECT_FALSE(ParseTrainHistory("{\"seed\": \"x\"}").ok());
 }
@@ -223,6 +232,24 @@ TEST_F(TrainTest, ResumedRunsEndWithTheSameBytes) {
   EXPECT_EQ(Contents(state_), Contents(whole));
   Fails(Command({"--epochs", "4", "--checkpoint", state_, "--resume", "--seed", "9"}), 2,
         "the checkpoint is of a run with --seed 0");
+}
+
+// A run that ends between an epoch's last step and its row, which has the step's rate.
+TEST_F(TrainTest, ARunThatGoesOnAtTheEndOfAnEpochHasTheSameBytes) {
+  const std::string whole = dir_.File("whole"), bad = dir_.File("bad.npy");
+  KILN_ASSERT_OK(WriteNpy(bad, I64({20}, std::vector<double>(20, 9))));
+  const auto command = [&](const std::string& state, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--save-every", "1",  "--schedule", "exponential:factor=0.9",
+                                    "--checkpoint", state};
+    all.insert(all.end(), more.begin(), more.end());
+    return Command(all);
+  };
+  ASSERT_EQ(Kiln(command(whole, {})).exit, 0);
+  Fails(command(state_, {"--eval", test_, "--eval-labels", bad}), 2, "is 9; classes");
+  const ProcessResult rest = Kiln(command(state_, {"--resume"}));
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_THAT(rest.err, HasSubstr("goes on behind step 4"));
+  EXPECT_EQ(Contents(state_), Contents(whole));
 }
 
 // Ctrl-C at several moments: the step in progress ends, its checkpoint is whole, and what goes on
@@ -259,6 +286,11 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--optimizer", "adam:beta1=2"}), 2, "beta1");
   Fails(Command({"--loss", "cross_entropy:smoothing=2"}), 2, "label_smoothing is 2");
   Fails(Command({"--schedule", "cosine:steps=x"}), 2, "is no such pair");
+  Fails(Command({"--schedule", "step:every=0"}), 2, "every is 0; it is 1 or above");
+  Fails(Command({"--schedule", "cosine:steps=-5"}), 2, "steps is -5; it is 1 or above");
+  Fails(Command({"--schedule", "constant:warmup=-3"}), 2, "warmup is -3; it is 0 or above");
+  Fails(Command({"--optimizer", "sgd:lr=-1"}), 2, "lr is -1");
+  Fails(Command({"--seed", "4294967296"}), 2, "--seed 4294967296: a seed is from 0 to 4294967295");
   Fails(Command({"--eval", dir_.File("none.npy")}), 7, "none.npy");
   Fails(Command({"--data", "y=" + x_}), 2, "there is no input \"y\"");
   Fails(Command({"--batch", "100", "--micro-batches", "3"}), 2, "does not divide");

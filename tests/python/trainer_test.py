@@ -109,6 +109,28 @@ class Errors(unittest.TestCase):
         with self.assertRaises(kiln.NotFoundError):
             t.load("nosuch.safetensors")
 
+    def test_schedules_that_are_none(self):
+        for settings, message in (({"lr": float("nan")}, "lr is nan"), ({"lr": -1}, "lr is -1"), ({"schedule": "step:every=0"}, "every is 0"),
+                                  ({"schedule": "cosine:steps=0"}, "steps is 0"), ({"schedule": "constant:warmup=-1"}, "warmup is -1")):
+            with self.assertRaisesRegex(kiln.InvalidArgumentError, message):
+                trainer(**settings)
+        t = trainer()
+        with self.assertRaisesRegex(kiln.InvalidArgumentError, "lr is inf"):
+            t.set_schedule("constant", float("inf"))
+
+    def test_paths_with_nul(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a\0b")
+            t, options = trainer(), kiln.CompileOptions()
+            for call in (t.save, t.load, t.export_onnx, kiln.Trainer, kiln.compile, kiln.load, kiln.describe, kiln.Cache,
+                         lambda path: kiln.compile(LINE, folder=path), lambda path: kiln.compile(LINE, name=path),
+                         lambda path: kiln.Cache(folder, packs=[path]), lambda path: kiln.Cache(folder, shared_directory=path),
+                         lambda path: setattr(options, "cache", path), lambda path: setattr(options, "codegen", path),
+                         lambda path: setattr(options, "validator", path)):
+                with self.assertRaisesRegex(kiln.InvalidArgumentError, "is NUL"):
+                    call(path)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_two_threads_do_not_meet(self):
         t = trainer()
         refused = []
