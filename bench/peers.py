@@ -17,6 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import answers  # noqa: E402
 
 
 class OnnxRuntime:
@@ -118,36 +119,16 @@ def load(peer, threads, request):
     return runtime
 
 
-def timed(runtime, request):
-    """Milliseconds of up to n runs that fit into the budget, at least one."""
-    for _ in range(request["warm"]):
-        runtime.run()
-    ms, end = [], time.perf_counter() + request.get("budget_s", 60)
-    while not ms or (len(ms) < request["n"] and time.perf_counter() < end):
-        start = time.perf_counter()
-        runtime.run()
-        ms.append((time.perf_counter() - start) * 1e3)
-    return ms
-
-
 def serve(peer, threads):
     import numpy as np
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries that print must not break the protocol
-    runtime = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            if request["cmd"] == "load":
-                runtime = load(peer, threads, request)
-                for i, value in enumerate(runtime.first):
-                    np.save(f"{request['results']}{i}.npy", value)
-                answer = {"ok": True, "results": len(runtime.first)}
-            else:
-                answer = {"ms": timed(runtime, request)}
-        except Exception as error:  # of any kind: a peer that cannot run a model is left out
-            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+
+    def loaded(request):
+        runtime = load(peer, threads, request)
+        for i, value in enumerate(runtime.first):
+            np.save(f"{request['results']}{i}.npy", value)
+        return runtime, runtime.run, {"ok": True, "results": len(runtime.first)}
+
+    answers.answer_all(loaded)
 
 
 def once(peer, threads, path):

@@ -4,13 +4,14 @@
 
 Torch's optimizers are its fused ones; jax's are the same formulas, compiled with the step, which reuses the memory of what it replaces.
 """
-import json
 import os
 import sys
-import time
 
 import networks
 import seeded
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import answers  # noqa: E402
 
 
 class Eager:
@@ -83,33 +84,14 @@ class Jax:
 PEERS = {"eager": Eager, "inductor": Inductor, "jax": Jax}
 
 
-def timed(runtime, request):
-    for _ in range(request["warm"]):
-        runtime.step()
-    ms, end = [], time.perf_counter() + request["budget_s"]
-    while not ms or (len(ms) < request["n"] and time.perf_counter() < end):
-        start = time.perf_counter()
-        runtime.step()
-        ms.append((time.perf_counter() - start) * 1e3)
-    return ms
-
-
 def main():
     peer, threads = sys.argv[1], int(sys.argv[2])
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries that print must not break the protocol
-    runtime = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            if request["cmd"] == "load":
-                runtime = PEERS[peer](threads, request["name"])
-                answer = {"ok": True, "loss": runtime.step()}
-            else:
-                answer = {"ms": timed(runtime, request)}
-        except Exception as error:  # of any kind: a peer that cannot run a network is left out
-            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+
+    def loaded(request):
+        runtime = PEERS[peer](threads, request["name"])
+        return runtime, runtime.step, {"ok": True, "loss": runtime.step()}
+
+    answers.answer_all(loaded)
 
 
 if __name__ == "__main__":
