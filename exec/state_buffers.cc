@@ -302,6 +302,8 @@ absl::Status StateBuffers::Set(size_t input, absl::string_view name, const Tenso
     const Tensor dense = value.is_dense() ? value : value.Clone();
     KILN_RETURN_IF_ERROR(queue->Begin(nullptr, /*alone=*/true));
     absl::Cleanup abandon = [&] { queue->Abandon(); };
+    // A part of it may be written over.
+    slot->lost = slot->lost || (slot->value && slot->value->data() == there.data());
     KILN_RETURN_IF_ERROR(
         queue->CopyIn(there.data(), dense.data(), static_cast<size_t>(dense.size_bytes())));
     std::move(abandon).Cancel();

@@ -80,8 +80,13 @@ std::string OperandText(LaunchOperand operand) {
   return absl::StrCat(kind, operand.number);
 }
 
+// Rounded down; b is neither 0 nor -1.
 int64_t FloorDiv(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+int64_t FloorMod(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest != 0 && (a < 0) != (b < 0) ? rest + b : rest;
 }
 
 }  // namespace
@@ -212,7 +217,7 @@ absl::StatusOr<int64_t> LaunchExpr::Apply(Op op, int64_t a, int64_t b) {
     case Op::kMod:
       if (b == 0) return absl::InvalidArgumentError("launch: a division by zero");
       if (b == -1) return op == Op::kDiv ? static_cast<int64_t>(-ua) : 0;
-      return op == Op::kDiv ? FloorDiv(a, b) : a - FloorDiv(a, b) * b;
+      return op == Op::kDiv ? FloorDiv(a, b) : FloorMod(a, b);
     case Op::kMin:
       return std::min(a, b);
     case Op::kMax:

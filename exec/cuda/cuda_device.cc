@@ -15,7 +15,6 @@
 #include "base/cuda_device.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "exec/cuda/cubin_check.h"
 #include "exec/cuda/device_kernel.h"
 #include "exec/cuda/driver.h"
 #include "exec/cuda/launch_queue.h"
@@ -103,25 +102,18 @@ class CudaDevice final : public ComputeDevice {
   absl::StatusOr<LoadedKernel> Load(const CodeImage& code) override {
     absl::StatusOr<Kernel> kernel = ParseKernel(code.kernel);
     if (!kernel.ok()) return absl::DataLossError(kernel.status().message());
-    const auto load = [&](absl::string_view image) {
-      return DeviceKernel::Load(gpu_, std::string(image), code.recipe,
-                                DeviceKernel::Counts::Of(*kernel));
+    const auto load = [&](absl::string_view machine_code) {
+      return DeviceKernel::Load(gpu_, code.code, code.recipe, DeviceKernel::Counts::Of(*kernel),
+                                machine_code);
     };
     absl::StatusOr<std::unique_ptr<DeviceKernel>> loaded =
         absl::FailedPreconditionError("no machine code");
-    if (!code.machine_code.empty()) {
-      const absl::Status whole = CheckCubin(code.machine_code);
-      if (whole.ok()) {
-        loaded = load(code.machine_code);
-      } else {
-        loaded = whole;
-      }
-    }
+    if (!code.machine_code.empty()) loaded = load(code.machine_code);
     // Damaged, or made for another level or for a newer driver: this one assembles the text.
     if (absl::IsFailedPrecondition(loaded.status()) || absl::IsDataLoss(loaded.status())) {
       LogDebug("device \"", name_,
                "\": kernels are assembled as they are loaded: ", loaded.status().message());
-      loaded = load(code.code);
+      loaded = load("");
     }
     KILN_RETURN_IF_ERROR(loaded.status());
     std::shared_ptr<DeviceKernel> object = *std::move(loaded);

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "exec/cuda/cubin_check.h"
+#include "exec/cuda/ptx_parameters.h"
 #include "kernel/abi.h"
 
 namespace kiln::cuda {
@@ -116,6 +118,8 @@ absl::StatusOr<bool> EvaluateLaunch(const DeviceLaunch& launch, const LaunchArgu
   KILN_ASSIGN_OR_RETURN(made.block, Sizes(launch.block, arguments));
   if (AnyZero(made.grid) || AnyZero(made.block)) return false;
   KILN_ASSIGN_OR_RETURN(const int64_t shared, launch.shared_bytes.Evaluate(arguments));
+  if (shared < 0 || shared > INT32_MAX)
+    return absl::DataLossError(absl::StrCat("launch: ", shared, " bytes of shared memory"));
   made.name = &launch.entry;
   made.shared_bytes = static_cast<unsigned>(shared);
   made.values.resize(launch.arguments.size());
@@ -126,6 +130,22 @@ absl::StatusOr<bool> EvaluateLaunch(const DeviceLaunch& launch, const LaunchArgu
   return true;
 }
 
+// The driver reads as many arguments, of as many bytes, as a function declares.
+absl::Status CheckTaken(absl::string_view text, const DeviceLaunch& launch) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> taken, PtxParameters(text, launch.entry));
+  if (taken.size() != launch.arguments.size()) {
+    return absl::DataLossError(absl::StrCat("launch: function \"", launch.entry, "\" takes ",
+                                            taken.size(), " arguments, the recipe has ",
+                                            launch.arguments.size()));
+  }
+  for (size_t k = 0; k < taken.size(); ++k) {
+    if (taken[k] > static_cast<int64_t>(sizeof(PreparedLaunch::values[0])))
+      return absl::DataLossError(absl::StrCat("launch: function \"", launch.entry, "\" takes ",
+                                              taken[k], " bytes as argument ", k));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 DeviceKernel::Counts DeviceKernel::Counts::Of(const Kernel& kernel) {
@@ -133,14 +153,18 @@ DeviceKernel::Counts DeviceKernel::Counts::Of(const Kernel& kernel) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceKernel>> DeviceKernel::Load(std::shared_ptr<Gpu> gpu,
-                                                                 const std::string& image,
+                                                                 absl::string_view text,
                                                                  absl::string_view recipe,
-                                                                 Counts counts) {
+                                                                 Counts counts,
+                                                                 absl::string_view machine_code) {
   std::unique_ptr<DeviceKernel> kernel(new DeviceKernel);
   KILN_ASSIGN_OR_RETURN(kernel->recipe_, LaunchRecipe::Parse(recipe));
   kernel->counts_ = std::move(counts);
-  KILN_RETURN_IF_ERROR(kernel->CheckArguments());
-  KILN_ASSIGN_OR_RETURN(kernel->module_, DeviceModule::Load(std::move(gpu), image));
+  KILN_RETURN_IF_ERROR(kernel->CheckArguments(text));
+  if (!machine_code.empty()) KILN_RETURN_IF_ERROR(CheckCubin(machine_code));
+  KILN_ASSIGN_OR_RETURN(
+      kernel->module_,
+      DeviceModule::Load(std::move(gpu), std::string(machine_code.empty() ? text : machine_code)));
   for (const DeviceLaunch& launch : kernel->recipe_.launches) {
     // What varies may be as much as there is.
     const int64_t shared =
@@ -154,10 +178,11 @@ absl::StatusOr<std::unique_ptr<DeviceKernel>> DeviceKernel::Load(std::shared_ptr
   return kernel;
 }
 
-absl::Status DeviceKernel::CheckArguments() const {
+absl::Status DeviceKernel::CheckArguments(absl::string_view text) const {
   const auto wrong = [](absl::string_view what) {
     return absl::DataLossError(absl::StrCat("launch: ", what));
   };
+  KILN_RETURN_IF_ERROR(CheckPtx(text));
   if (recipe_.scratch_bytes.size() > kMostScratch) return wrong("too many parts of scratch");
   for (const DeviceLaunch& launch : recipe_.launches) {
     if (launch.arguments.size() > kMostArguments) return wrong("too many arguments");
@@ -166,6 +191,7 @@ absl::Status DeviceKernel::CheckArguments() const {
       if (param && static_cast<size_t>(argument.param) >= counts_.params.size())
         return wrong(absl::StrCat("there is no param ", argument.param));
     }
+    KILN_RETURN_IF_ERROR(CheckTaken(text, launch));
   }
   return absl::OkStatus();
 }

@@ -37,17 +37,18 @@ class DeviceKernel {
     static Counts Of(const Kernel& kernel);
   };
 
-  // kDataLoss: the code is none, or has not the functions of the recipe, or that names arguments
-  // that there are not.
+  // The text is PTX; the machine code, where there is one, is what is loaded in its place.
+  // kDataLoss: the code is none, or has not the functions of the recipe, or these take other
+  // arguments, or it names some that there are not.
   static absl::StatusOr<std::unique_ptr<DeviceKernel>> Load(std::shared_ptr<Gpu> gpu,
-                                                            const std::string& image,
-                                                            absl::string_view recipe,
-                                                            Counts counts);
+                                                            absl::string_view text,
+                                                            absl::string_view recipe, Counts counts,
+                                                            absl::string_view machine_code = "");
 
  private:
   friend class PreparedKernel;
   DeviceKernel() = default;
-  absl::Status CheckArguments() const;
+  absl::Status CheckArguments(absl::string_view text) const;
 
   std::shared_ptr<DeviceModule> module_;
   LaunchRecipe recipe_;

@@ -58,10 +58,12 @@ Tensor OtherValues(const Tensor& tensor, Draw& draw) {
 
 class SessionMaker {
  public:
-  SessionMaker(uint64_t seed, CompileMode mode, const std::string& directory)
+  SessionMaker(uint64_t seed, CompileMode mode, const std::string& directory,
+               const std::string& device)
       : seed_(seed),
         mode_(mode),
         directory_(directory),
+        device_(device),
         made_(std::make_unique<RandomSession>(seed)) {}
 
   absl::StatusOr<std::unique_ptr<RandomSession>> Make() {
@@ -185,7 +187,8 @@ class SessionMaker {
 
   absl::Status ChooseRuntime() {
     s_.runtime.threads = s_.options.threads;
-    if (!draw_.OneIn(2)) return absl::OkStatus();
+    if (!calls_library_) s_.runtime.device = device_;
+    if (s_.runtime.device.empty() && !draw_.OneIn(2)) return absl::OkStatus();
     s_.runtime.allocator = std::make_shared<FillingAllocator>();
     if (draw_.OneIn(4)) s_.runtime.idle_budget = 1 + draw_.Below(10000);
     if (draw_.OneIn(8) && s_.states.empty()) {
@@ -198,7 +201,7 @@ class SessionMaker {
 
   const uint64_t seed_;
   const CompileMode mode_;
-  const std::string directory_;
+  const std::string directory_, device_;
   std::unique_ptr<RandomSession> made_;
   RandomSession& s_ = *made_;
   Draw& draw_ = s_.draw;
@@ -209,8 +212,9 @@ class SessionMaker {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RandomSession>> MakeRandomSession(uint64_t seed, CompileMode mode,
-                                                                 const std::string& directory) {
-  return SessionMaker(seed, mode, directory).Make();
+                                                                 const std::string& directory,
+                                                                 const std::string& device) {
+  return SessionMaker(seed, mode, directory, device).Make();
 }
 
 absl::Status Restart(RandomSession& session) {
@@ -231,9 +235,9 @@ std::string ToString(const RandomSession& session) {
       ", output memory ", static_cast<int>(o.output_memory), ", checked ", o.check_first_run,
       ", record level ", o.record_level, ", batch invariant ", o.batch_invariant, ", thunks ",
       o.on_thunk != nullptr, ", shared arena ", o.shared_arena != nullptr, ", runtime ",
-      o.runtime != nullptr, ", budget ", session.runtime.memory_budget, ", idle ",
-      session.runtime.idle_budget, ", states {", absl::StrJoin(states, ", "), "}, updatable {",
-      absl::StrJoin(o.updatable, ", "), "}\n",
+      o.runtime != nullptr, ", device \"", session.runtime.device, "\"", ", budget ",
+      session.runtime.memory_budget, ", idle ", session.runtime.idle_budget, ", states {",
+      absl::StrJoin(states, ", "), "}, updatable {", absl::StrJoin(o.updatable, ", "), "}\n",
       session.program.graph ? session.program.text : std::string("(an ONNX model)\n"));
 }
 

@@ -46,10 +46,12 @@ struct RandomSession {
   std::atomic<int64_t> judged{0}, stopped{0};
 };
 
-// Equal arguments give equal sessions. Its cache, if it has one, is in `directory`. Null: there is
-// none for this seed. An error: a program is refused that should not be.
+// Equal arguments give equal sessions. Its cache, if it has one, is in `directory`. With a `device`
+// it is the runtime's, unless the program calls a library: there those are kernels, with bits of
+// their own. Null: there is none for this seed. An error: a program is refused that should not be.
 absl::StatusOr<std::unique_ptr<RandomSession>> MakeRandomSession(uint64_t seed, CompileMode mode,
-                                                                 const std::string& directory);
+                                                                 const std::string& directory,
+                                                                 const std::string& device = "");
 
 // As a new process would begin: a new runtime, which finds nothing but what the cache has.
 absl::Status Restart(RandomSession& session);

@@ -75,12 +75,18 @@ absl::StatusOr<std::string> RunCallers(RandomSession& s, const std::string& path
   return "";
 }
 
-class RandomSessions : public testing::TestWithParam<CompileMode> {
+struct Where {
+  CompileMode mode;
+  const char* device;
+};
+
+class RandomSessions : public testing::TestWithParam<Where> {
  protected:
   // Of one session, and of it once more after a restart where it has a cache.
   void RunSession(uint64_t seed) {
-    KILN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RandomSession> s,
-                              MakeRandomSession(seed, GetParam(), folder_.File("cache")));
+    KILN_ASSERT_OK_AND_ASSIGN(
+        const std::unique_ptr<RandomSession> s,
+        MakeRandomSession(seed, GetParam().mode, folder_.File("cache"), GetParam().device));
     if (s == nullptr) return;
     const std::string path = folder_.File(absl::StrCat(seed, s->program.ending));
     std::ofstream(path, std::ios::binary) << s->program.text;
@@ -101,9 +107,9 @@ class RandomSessions : public testing::TestWithParam<CompileMode> {
 
 TEST_P(RandomSessions, EveryRunHasTheBitsItHasAlone) {
   const uint64_t all = FromEnvironment("KILN_SESSIONS", 30);
-  const uint64_t share = GetParam() == CompileMode::kNever   ? 1
-                         : GetParam() == CompileMode::kBlock ? 5
-                                                             : 10;
+  const uint64_t share = GetParam().mode == CompileMode::kNever   ? 1
+                         : GetParam().mode == CompileMode::kBlock ? 5
+                                                                  : 10;
   const uint64_t count = std::max<uint64_t>(all / share, 1);
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
@@ -114,14 +120,21 @@ TEST_P(RandomSessions, EveryRunHasTheBitsItHasAlone) {
   RecordProperty("stopped", std::to_string(stopped_));
 }
 
-std::string NameOf(const testing::TestParamInfo<CompileMode>& info) {
-  if (info.param == CompileMode::kNever) return "OnTheVm";
-  return info.param == CompileMode::kBlock ? "Compiled" : "CompiledWhileRunning";
+std::string NameOf(const testing::TestParamInfo<Where>& info) {
+  const CompileMode mode = info.param.mode;
+  return absl::StrCat(mode == CompileMode::kNever   ? "OnTheVm"
+                      : mode == CompileMode::kBlock ? "Compiled"
+                                                    : "CompiledWhileRunning",
+                      *info.param.device != '\0' ? "OfADevice" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, RandomSessions,
-                         testing::Values(CompileMode::kNever, CompileMode::kBlock,
-                                         CompileMode::kBackground),
+                         testing::Values(Where{CompileMode::kNever, ""},
+                                         Where{CompileMode::kBlock, ""},
+                                         Where{CompileMode::kBackground, ""},
+                                         Where{CompileMode::kNever, "cuda-emulated"},
+                                         Where{CompileMode::kBlock, "cuda-emulated"},
+                                         Where{CompileMode::kBackground, "cuda-emulated"}),
                          NameOf);
 
 }  // namespace

@@ -120,6 +120,46 @@ TEST(DeviceRuns, KeepStatesOnTheDevice) {
   EXPECT_EQ(TakeFindings(), "");
 }
 
+// SetState of more than one chunk of pinned memory, with an error at its k-th call of the driver.
+// The state is what it was, or the new value, or lost, and says so; whether calls went on beyond k.
+bool SetsOrSaysSo(Twins& twins, const std::string& state, uint64_t k) {
+  constexpr int kUnknown = 999;
+  std::mt19937_64 random(k);
+  const Tensor before = RandomTensor(random, 400'000), next = RandomTensor(random, 400'000);
+  EXPECT_TRUE(twins.device->SetState(state, before).ok());
+  const uint64_t calls = kiln_ptx_calls(nullptr);
+  kiln_ptx_fail_at(k, kUnknown, 1);
+  const absl::Status status = twins.device->SetState(state, next);
+  kiln_ptx_fail_at(0, 0, 0);
+  const bool reached = kiln_ptx_calls(nullptr) - calls >= k;
+  const absl::StatusOr<Tensor> now = twins.device->State(state);
+  if (status.ok()) {
+    EXPECT_TRUE(now.ok() && CompareBits(*now, next).ok) << "call " << k;
+  } else if (now.ok()) {
+    EXPECT_TRUE(CompareBits(*now, before).ok) << "call " << k << " leaves a part of another value";
+  } else {
+    EXPECT_TRUE(absl::IsFailedPrecondition(now.status())) << now.status();
+    EXPECT_FALSE(twins.device->Run().ok());
+  }
+  return reached;
+}
+
+TEST(DeviceRuns, AStateThatCouldNotBeSetIsNotHalfOfAnother) {
+  Restart();
+  Twins twins;
+  KILN_ASSERT_OK(twins.Make(3, {.kernels = 2, .host_thunks = false, .state = true},
+                            RuntimeOn(EmulatedDevice())));
+  std::mt19937_64 random(3);
+  const std::string state = absl::StrCat("x", twins.inputs);
+  for (size_t i = 0; i < twins.inputs; ++i)
+    KILN_ASSERT_OK(twins.device->Bind(i, RandomTensor(random, 400'000)));
+  KILN_ASSERT_OK(twins.device->SetState(state, RandomTensor(random, 400'000)));
+  KILN_ASSERT_OK(twins.device->Run());  // it moves there
+  uint64_t k = 1;
+  while (SetsOrSaysSo(twins, state, k) && !testing::Test::HasFailure()) ++k;
+  EXPECT_GT(k, 4u);
+}
+
 const std::vector<const char*> kLaunching = {"cuLaunchKernel", "cuGraphInstantiateWithFlags",
                                              "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch",
                                              "cuStreamSynchronize"};

@@ -44,7 +44,9 @@ std::optional<int64_t> RandomTerm(std::mt19937& random, int depth, std::string& 
       default:
         break;
     }
-    const int64_t number = static_cast<int64_t>(random() % 41) - 20;
+    constexpr int64_t kEnds[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX};
+    const int64_t number = random() % 8 == 0 ? kEnds[random() % std::size(kEnds)]
+                                             : static_cast<int64_t>(random() % 41) - 20;
     text = absl::StrCat(number);
     return number;
   }
