@@ -62,11 +62,11 @@ float Token(int64_t step, int64_t head, int64_t d) {
   return static_cast<float>((step * 7 + head * 5 + d * 3) % 11 - 5) / 8;
 }
 
-CompileOptions Options() {
+CompileOptions Options(const std::string& device = "") {
   CompileOptions options;
   options.cache.enabled = false;
   options.threads = 1;
-  options.runtime = *Runtime::Create({.threads = 1});
+  options.runtime = *Runtime::Create({.threads = 1, .device = device});
   options.states = {{"past_keys", "keys"}, {"past_values", "values"}};
   return options;
 }
@@ -125,6 +125,18 @@ TEST(GrowingState, SequencesOfManyCallersShareTheirPlans) {
   for (int i = 0; i < 3; ++i) contexts.push_back(model.NewContext());
   for (Context& context : contexts) Decode(context, 200);
   EXPECT_LE(options.runtime->metrics().plans, 10);
+}
+
+// There the state stays on the device, and its memory moves as it grows.
+TEST(GrowingState, GrowsOnADevice) {
+  CompileOptions options = Options("cuda-emulated");
+  options.compile_mode = CompileMode::kNever;
+  KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(DecoderStep(), options));
+  Context context = model.NewContext();
+  Decode(context, 70);
+  EXPECT_EQ(model.memory().states, 0);
+  EXPECT_GE(model.memory().device_arenas, 2 * kHeads * 70 * kDepth * 4);
+  Decode(context, 9);
 }
 
 }  // namespace
