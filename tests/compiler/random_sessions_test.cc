@@ -4,7 +4,7 @@
 // cache. Every run has the bits that it has alone.
 //
 //   KILN_SESSIONS   how many that compile nothing; a fifth as many compile before the first run,
-//                   a tenth while they run
+//                   a tenth while they run; a third of each on the emulated GPU
 //   KILN_SEED       the first seed
 #include <gtest/gtest.h>
 
@@ -107,9 +107,11 @@ class RandomSessions : public testing::TestWithParam<Where> {
 
 TEST_P(RandomSessions, EveryRunHasTheBitsItHasAlone) {
   const uint64_t all = FromEnvironment("KILN_SESSIONS", 30);
-  const uint64_t share = GetParam().mode == CompileMode::kNever   ? 1
-                         : GetParam().mode == CompileMode::kBlock ? 5
-                                                                  : 10;
+  const Where& where = GetParam();
+  const uint64_t compiled = where.mode == CompileMode::kNever   ? 1
+                            : where.mode == CompileMode::kBlock ? 5
+                                                                : 10;
+  const uint64_t share = *where.device != '\0' ? 3 * compiled : compiled;
   const uint64_t count = std::max<uint64_t>(all / share, 1);
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {

@@ -20,7 +20,6 @@
 #include "graph/text.h"
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
-#include "tests/base/temp_dir.h"
 #include "tests/fusion/typed_graph.h"
 
 namespace kiln {
@@ -31,7 +30,6 @@ class TypedGraphs : public testing::TestWithParam<int> {
   CompileOptions Options(bool on_device) const {
     CompileOptions options;
     options.threads = 1;
-    options.cache.directory = cache_.path();
     if (!on_device) {
       options.compile_mode = CompileMode::kNever;
       options.graph_opt_level = 0;
@@ -50,7 +48,6 @@ class TypedGraphs : public testing::TestWithParam<int> {
     return model.Run(inputs);
   }
 
-  const TempDir cache_;
   const std::shared_ptr<Runtime> runtime_ = [] {
     auto runtime = Runtime::Create({.threads = 1, .device = "cuda-emulated"});
     EXPECT_THAT(runtime, IsOk());

@@ -207,7 +207,7 @@ class DevicePackagesFuzz : public testing::Test {
 };
 
 TEST_F(DevicePackagesFuzz, ForgedOnesAreRefusedOrRun) {
-  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_PACKAGES", 400);
+  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_PACKAGES", 150);
   SharedCount loaded, ran;
   const auto judge = [&](uint64_t seed) -> std::string {
     Random random(seed);
