@@ -10,6 +10,7 @@
 #include "base/cuda_device.h"
 #include "base/parse_message.h"
 #include "base/sha256.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "base/tensor_bytes.h"
 #include "base/zstd.h"
@@ -53,7 +54,7 @@ void LeaveOutWhatWasMeasured(Entry& entry) {
 
 PackageWriter::PackageWriter(const std::vector<PortInfo>& inputs,
                              const std::vector<PortInfo>& outputs, MathMode math)
-    : math_(math) {
+    : math_(math), inputs_(inputs), outputs_(outputs) {
   program::Program ports;
   SetPorts(inputs, ports.mutable_inputs());
   SetPorts(outputs, ports.mutable_outputs());
@@ -145,6 +146,26 @@ void PackageWriter::AddPacked(const PackagedWeights::Packed& packed) {
   made.set_bytes(packed.key.bytes);
   made.set_layout(packed.key.layout);
   made.set_packed(Stored(packed.bytes).blob());
+}
+
+absl::Status PackageWriter::AddTestCase(const TestCase& test) {
+  KILN_RETURN_IF_ERROR(Annotate(CheckTestCase(test, inputs_, outputs_), "test case"));
+  packaged::TestCase& made = *package_.add_test_cases();
+  for (const Tensor& tensor : test.inputs) *made.add_inputs() = Stored(tensor);
+  for (const Tensor& tensor : test.outputs) *made.add_outputs() = Stored(tensor);
+  made.set_max_error(test.max_error);
+  made.set_silent(test.silent);
+  return absl::OkStatus();
+}
+
+void PackageWriter::SetNotes(const ModelNotes& notes) {
+  package_.set_user_info(notes.user_info);
+  package_.set_model_version(notes.model_version);
+  for (const auto& [key, value] : notes.metadata) {
+    packaged::Note& note = *package_.add_metadata();
+    note.set_key(key);
+    note.set_value(value);
+  }
 }
 
 namespace {
@@ -245,7 +266,6 @@ absl::StatusOr<packaged::Blob> WriteBlob(absl::string_view bytes, bool compress,
 
 absl::Status PackageWriter::Write(Store& store, const PackageWriteOptions& options,
                                   const AppendFn& append) const {
-  if (package_.targets().empty()) return absl::InvalidArgumentError("package: nothing is in it");
   std::vector<Entry> entries;
   for (const auto& [key, at_most] : kernels_) {
     absl::StatusOr<Entry> entry = store.Read(key);
@@ -253,6 +273,17 @@ absl::Status PackageWriter::Write(Store& store, const PackageWriteOptions& optio
     DescribeFor(at_most, *entry);
     entries.push_back(*std::move(entry));
   }
+  return WriteEntries(std::move(entries), options, append);
+}
+
+absl::Status PackageWriter::WriteForVm(const AppendFn& append) const {
+  return WriteEntries({}, {}, append);
+}
+
+absl::Status PackageWriter::WriteEntries(std::vector<Entry> entries,
+                                         const PackageWriteOptions& options,
+                                         const AppendFn& append) const {
+  if (package_.targets().empty()) return absl::InvalidArgumentError("package: nothing is in it");
   std::set<std::string> there;
   for (const Entry& entry : entries) there.insert(Text(entry.key));
   packaged::Package package = package_;

@@ -20,11 +20,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/model_notes.h"
 #include "base/target.h"
 #include "base/tensor.h"
 #include "compiler/machine_of.h"
 #include "exec/package/package.pb.h"
 #include "exec/package/packaged_weights.h"
+#include "exec/package/test_case.h"
 #include "exec/provider.h"
 #include "persistent_cache/entry.h"
 #include "persistent_cache/key.h"
@@ -55,12 +57,18 @@ class PackageWriter {
   // A constant of a variant that was added, as a library operator wants it (packaged_weights.h).
   void AddPacked(const PackagedWeights::Packed& packed);
 
+  // For `kiln run --self-test`. kInvalidArgument: it does not fit the ports.
+  absl::Status AddTestCase(const TestCase& test);
+  void SetNotes(const ModelNotes& notes);
+
   // Hands on the file, piece by piece. Kernels that `store` has no code of are left to the VM.
   // kInvalidArgument: nothing was added; kFailedPrecondition: libcrypto or libzstd is not
   // installed; what `append` answers.
   using AppendFn = std::function<absl::Status(absl::string_view)>;
   absl::Status Write(Store& store, const PackageWriteOptions& options,
                      const AppendFn& append) const;
+  // The same with all kernels left to the VM.
+  absl::Status WriteForVm(const AppendFn& append) const;
   // In memory.
   absl::StatusOr<std::string> Encode(Store& store, const PackageWriteOptions& options = {}) const;
 
@@ -68,8 +76,11 @@ class PackageWriter {
   packaged::Target& TargetOf(Target target);
   absl::StatusOr<packaged::Variant> Stored(Target target, const Variant& variant);
   packaged::Constant Stored(const Tensor& constant);
+  absl::Status WriteEntries(std::vector<Entry> entries, const PackageWriteOptions& options,
+                            const AppendFn& append) const;
 
   const MathMode math_;
+  const std::vector<PortInfo> inputs_, outputs_;
   packaged::Package package_;
   std::vector<Tensor> blobs_;                         // dense
   std::map<std::string, int> blob_of_;                // by digest

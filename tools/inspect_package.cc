@@ -97,6 +97,16 @@ json ConstantsOf(const packaged::Package& package) {
   return list;
 }
 
+json NotesOf(const Package& package) {
+  const ModelNotes notes = package.notes();
+  json metadata = json::array();
+  for (const auto& [key, value] : notes.metadata)
+    metadata.push_back({{"name", key}, {"value", value}});
+  return {{"user_info", notes.user_info},
+          {"metadata", std::move(metadata)},
+          {"model_version", notes.model_version}};
+}
+
 json ListTargets(const Package& package) {
   json list = json::array();
   for (const Package::Target& target : package.targets()) {
@@ -145,6 +155,13 @@ void PrintPackage(const json& results) {
     std::cout << Text(signer["key"]) << " " << (name.empty() ? "(not a trusted signer)" : name)
               << (signer["verified"].get<bool>() ? "" : " (NOT verified)") << "\n";
   }
+  if (package["test_cases"] != 0) std::cout << "tests   " << package["test_cases"] << "\n";
+  const json& notes = package["notes"];
+  if (notes["model_version"] != 0) std::cout << "version " << notes["model_version"] << "\n";
+  if (!notes["user_info"].get<std::string>().empty())
+    std::cout << "info    "
+              << notes["user_info"].dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+  PrintTable(notes["metadata"], {"name", "value"});
   PrintTable(results["targets"], {"name", "variants", "kernels", "unvalidated", "bytes"});
   PrintTable(package["variants"], {"target", "part", "kernels", "constants", "parts", "guards"});
   PrintTable(package["kernels"], {"key", "target", "bytes", "validated", "schedule"});
@@ -203,7 +220,9 @@ int InspectPackage(const std::string& path, const CommonOptions& common) {
                     {"signer", SignerOf(path, **package)},
                     {"variants", variants},
                     {"kernels", ListKernels(**package)},
-                    {"constants", ConstantsOf((*package)->stored())}}}};
+                    {"constants", ConstantsOf((*package)->stored())},
+                    {"test_cases", (*package)->stored().test_cases_size()},
+                    {"notes", NotesOf(**package)}}}};
   for (const PortInfo& port : (*package)->inputs()) results["inputs"].push_back(ToJson(port));
   for (const PortInfo& port : (*package)->outputs()) results["outputs"].push_back(ToJson(port));
   if (common.json) {

@@ -26,6 +26,7 @@
 #include "tools/lock.h"
 #include "tools/nearest_name.h"
 #include "tools/report.h"
+#include "tools/self_test.h"
 #include "tools/watch.h"
 
 namespace kiln {
@@ -36,7 +37,7 @@ struct RunFlags {
   std::string model;
   std::vector<std::string> inputs, outputs, expects;
   double rtol = 1e-3, atol = 1e-5;
-  bool bits = false, digest = false;
+  bool bits = false, digest = false, self_test = false;
   std::string validate = "trust", trust, locked;
   WatchFlags watch;
 };
@@ -82,19 +83,24 @@ absl::StatusOr<Files> ParseFiles(const std::string& flag, const std::vector<std:
   return files;
 }
 
+absl::StatusOr<PackageOptions> PackageOptionsOf(const RunFlags& flags) {
+  PackageOptions package;
+  if (flags.validate == "first_use") package.validate = PackageValidation::kFirstUse;
+  if (!flags.trust.empty()) {
+    // An absent trust file names nobody, but one that the user has named must be there.
+    KILN_RETURN_IF_ERROR(RealFileSystem().OpenRead(flags.trust).status());
+    KILN_ASSIGN_OR_RETURN(package.signers, ReadTrustFile(RealFileSystem(), flags.trust));
+  }
+  return package;
+}
+
 // A model file, or a package.
 class RunSubject {
  public:
   static absl::StatusOr<RunSubject> Open(const RunFlags& flags, CompileOptions& options) {
     RunSubject subject;
     if (absl::EndsWith(flags.model, ".kiln")) {
-      PackageOptions package;
-      if (flags.validate == "first_use") package.validate = PackageValidation::kFirstUse;
-      if (!flags.trust.empty()) {
-        // An absent trust file names nobody, but one that the user has named must be there.
-        KILN_RETURN_IF_ERROR(RealFileSystem().OpenRead(flags.trust).status());
-        KILN_ASSIGN_OR_RETURN(package.signers, ReadTrustFile(RealFileSystem(), flags.trust));
-      }
+      KILN_ASSIGN_OR_RETURN(const PackageOptions package, PackageOptionsOf(flags));
       KILN_ASSIGN_OR_RETURN(subject.package_,
                             Package::Open(PackageSource::File(flags.model), package,
                                           /*validator=*/"", DeviceUseOf(options.runtime)));
@@ -201,6 +207,11 @@ int RunModel(const RunFlags& flags) {
                     absl::StrCat("--trust: \"", flags.model, "\" is a model; packages are signed")),
                 kExitUsage);
   }
+  if (flags.self_test) {
+    const absl::StatusOr<PackageOptions> package = PackageOptionsOf(flags);
+    if (!package.ok()) return Fail(package.status(), ModelExit(package.status()));
+    return SelfTest(flags.model, flags.common, *options, *package);
+  }
   const absl::StatusOr<RunSubject> model = RunSubject::Open(flags, *options);
   if (!model.ok()) return Fail(model.status(), ModelExit(model.status()));
   ModelFlags compiled;
@@ -284,16 +295,23 @@ void AddRun(Flags& command) {
   command.Option("MODEL", flags->model, "ONNX file, .graph text, or a .kiln package")
       .File()
       .Required();
+  const Flag self_test =
+      command.Switch("--self-test", flags->self_test,
+                     "Run the test cases that a package has, and compare; any miss is exit 1");
   command
       .Option("--input", flags->inputs,
               "n=@a.npy, n=random:SEED[:LO:HI], n=zeros or n=ones (repeatable)")
-      .Repeatable();
-  command.Option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)").Repeatable();
+      .Repeatable()
+      .Excludes(self_test);
+  command.Option("--output", flags->outputs, "n=@y.npy: save an output (repeatable)")
+      .Repeatable()
+      .Excludes(self_test);
   command
       .Option("--expect", flags->expects,
               "n=@ref.npy, or n=sha256:HEX as --digest prints: compare an output; any miss is exit "
               "1 (repeatable)")
-      .Repeatable();
+      .Repeatable()
+      .Excludes(self_test);
   command.Option("--rtol", flags->rtol, "Relative bound of --expect").NotNegative().ShowDefault();
   command.Option("--atol", flags->atol, "Absolute bound of --expect").NotNegative().ShowDefault();
   command.Switch("--bits", flags->bits,

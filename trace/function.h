@@ -50,6 +50,8 @@ class Function {
   const absl::Status& status() const { return status_; }
   TraceStats stats() const;
   absl::StatusOr<std::string> Profile() const;
+  // Writes the newest record as a model.
+  absl::StatusOr<DumpInfo> Dump(absl::string_view file, const DumpOptions& options);
   // Now, or, where a call is running, at its end. Any thread.
   void Forget();
 

@@ -79,6 +79,11 @@ absl::StatusOr<std::string> ProfileOf(const Function* function) {
   if (function == nullptr) return MovedFrom();
   return CatchExceptions("get_profile", [&] { return function->Profile(); });
 }
+absl::StatusOr<DumpInfo> DumpTo(Function* function, absl::string_view file,
+                                const DumpOptions& options) {
+  if (function == nullptr) return MovedFrom();
+  return function->Dump(file, options);
+}
 void Forget(Function* function) {
   if (function != nullptr) function->Forget();
 }

@@ -422,6 +422,47 @@ std::vector<Package::Target> Package::targets() const {
   return list;
 }
 
+absl::StatusOr<TestCase> Package::Restore(const packaged::TestCase& stored) {
+  TestCase test;
+  const auto restore = [&](const google::protobuf::RepeatedPtrField<packaged::Constant>& list,
+                           std::vector<Tensor>& tensors) -> absl::Status {
+    for (const packaged::Constant& constant : list) {
+      KILN_ASSIGN_OR_RETURN(const Tensor& tensor, Restore(constant));
+      KILN_RETURN_IF_ERROR(file_->CheckMemory(tensor.data(), tensor.size_bytes()));
+      tensors.push_back(tensor);
+    }
+    return absl::OkStatus();
+  };
+  KILN_RETURN_IF_ERROR(restore(stored.inputs(), test.inputs));
+  KILN_RETURN_IF_ERROR(restore(stored.outputs(), test.outputs));
+  test.max_error = stored.max_error();
+  test.silent = stored.silent();
+  KILN_RETURN_IF_ERROR(CheckTestCase(test, inputs(), outputs()));
+  return test;
+}
+
+absl::StatusOr<std::vector<TestCase>> Package::TestCases() {
+  return CatchExceptions("reading test cases", [&]() -> absl::StatusOr<std::vector<TestCase>> {
+    std::vector<TestCase> tests;
+    for (const packaged::TestCase& stored : stored_.test_cases()) {
+      absl::StatusOr<TestCase> test = Restore(stored);
+      if (!test.ok()) {
+        return absl::DataLossError(absl::StrCat("package \"", file_->name(), "\": test case ",
+                                                tests.size(), ": ", test.status().message()));
+      }
+      tests.push_back(*std::move(test));
+    }
+    return tests;
+  });
+}
+
+ModelNotes Package::notes() const {
+  ModelNotes notes{stored_.user_info(), {}, stored_.model_version()};
+  for (const packaged::Note& note : stored_.metadata())
+    notes.metadata.emplace_back(note.key(), note.value());
+  return notes;
+}
+
 absl::StatusOr<Model> LoadPackage(const PackageSource& source, const RunOptions& options,
                                   const PackageOptions& package) {
   return CatchExceptions("loading the package", [&]() -> absl::StatusOr<Model> {

@@ -30,11 +30,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/model_notes.h"
 #include "exec/device_use.h"
 #include "exec/package/package.pb.h"
 #include "exec/package/package_file.h"
 #include "exec/package/packaged_model.h"
 #include "exec/package/packaged_weights.h"
+#include "exec/package/test_case.h"
 #include "exec/provider.h"
 #include "exec/support/compute_device.h"
 #include "exec/validate/validator.h"
@@ -73,6 +75,10 @@ class Package : public VariantProvider {
   }
   PackedConstants* packed_constants() override { return weights_.get(); }
   PackagedWeights& weights() { return *weights_; }
+  // Their tensors lie in the file, and have been checked. kDataLoss: one is damaged, or does not
+  // fit the ports. Not beside other calls.
+  absl::StatusOr<std::vector<TestCase>> TestCases();
+  ModelNotes notes() const;
   // What the file says.
   const packaged::Package& stored() const { return stored_; }
   const PackageFile& file() const { return *file_; }
@@ -115,6 +121,7 @@ class Package : public VariantProvider {
   absl::StatusOr<std::shared_ptr<PackagedModel>> Restore(const packaged::Callee& stored,
                                                          bool run_code);
   absl::StatusOr<Tensor> Restore(const packaged::Constant& stored);
+  absl::StatusOr<TestCase> Restore(const packaged::TestCase& stored);
   absl::StatusOr<Tensor> Elements(const packaged::Blob& blob);
   absl::Status Restore(const packaged::PackedConstant& stored);
   absl::StatusOr<std::shared_ptr<KernelHandle>> Kernel(const program::KernelDef& def,

@@ -39,9 +39,10 @@ class ModelWriter {
     }
   }
 
-  absl::StatusOr<std::string> Write() {
+  absl::StatusOr<std::string> Write(const ModelNotes& notes) {
     model_.set_ir_version(kIrVersion);
     model_.set_producer_name("kiln");
+    WriteNotes(notes);
     AddOpset(model_.add_opset_import(), "", kWrittenOpset);
     if (!functions_.empty()) AddOpset(model_.add_opset_import(), kDomain, 1);
     model_.mutable_graph()->set_name(graph_.name.empty() ? "graph" : graph_.name);
@@ -60,6 +61,17 @@ class ModelWriter {
   }
 
  private:
+  void WriteNotes(const ModelNotes& notes) {
+    if (notes.model_version != 0) model_.set_model_version(notes.model_version);
+    const auto add = [&](const std::string& key, const std::string& value) {
+      StringStringEntryProto* const entry = model_.add_metadata_props();
+      entry->set_key(key);
+      entry->set_value(value);
+    };
+    if (!notes.user_info.empty()) add("user_info", notes.user_info);
+    for (const auto& [key, value] : notes.metadata) add(key, value);
+  }
+
   static void AddOpset(OperatorSetIdProto* proto, const std::string& domain, int64_t version) {
     proto->set_domain(domain);
     proto->set_version(version);
@@ -240,10 +252,12 @@ absl::StatusOr<std::optional<Graph>> WithoutBackwardNodes(const Graph& graph) {
 }  // namespace onnx
 
 absl::StatusOr<std::string> ExportOnnx(const Graph& graph,
-                                       const std::vector<OnnxFunction>& functions) {
+                                       const std::vector<OnnxFunction>& functions,
+                                       const ModelNotes& notes) {
   KILN_ASSIGN_OR_RETURN(const std::optional<Graph> plain, onnx::WithoutBackwardNodes(graph));
-  if (plain) return onnx::ModelWriter(*plain, {}).Write();  // of other nodes than the functions
-  return onnx::ModelWriter(graph, functions).Write();
+  if (plain)
+    return onnx::ModelWriter(*plain, {}).Write(notes);  // of other nodes than the functions
+  return onnx::ModelWriter(graph, functions).Write(notes);
 }
 
 }  // namespace kiln

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/model_notes.h"
 #include "graph/graph.h"
 
 namespace kiln {
@@ -31,10 +32,12 @@ struct OnnxFunction {
 };
 
 // A serialized ModelProto. Nodes in no function are nodes of the main graph; those that no output
-// needs are left out. kUnimplemented names a node that ONNX has no form for;
+// needs are left out. Nodes that have a name of their own keep it; notes are metadata of the model,
+// user_info under that key, and its version. kUnimplemented names a node that ONNX has no form for;
 // kResourceExhausted if the model would not fit a file of 2 GiB.
 absl::StatusOr<std::string> ExportOnnx(const Graph& graph,
-                                       const std::vector<OnnxFunction>& functions = {});
+                                       const std::vector<OnnxFunction>& functions = {},
+                                       const ModelNotes& notes = {});
 
 }  // namespace kiln
 

@@ -566,7 +566,12 @@ absl::Status Write(Writer& w) {
 
 absl::Status WriteNode(ExportScope& scope, const Node& node) {
   Writer writer{scope, node};
-  return Annotate(Write(writer), absl::StrCat("node \"", node.name, "\" (", node.op->name, ")"));
+  KILN_RETURN_IF_ERROR(
+      Annotate(Write(writer), absl::StrCat("node \"", node.name, "\" (", node.op->name, ")")));
+  // A name of its own, not that of its value, is the user's.
+  if (node.name != scope.graph().value(node.outputs[0]).name)
+    scope.list()->rbegin()->set_name(scope.names().Fresh(node.name));
+  return absl::OkStatus();
 }
 
 absl::Status WriteNodes(ExportScope& scope) {

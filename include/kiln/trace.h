@@ -42,6 +42,7 @@
 #include "kiln/options.h"
 #include "kiln/status.h"
 #include "kiln/tensor.h"
+#include "kiln/trace_dump.h"
 
 namespace kiln {
 
@@ -427,6 +428,8 @@ KILN_API absl::Status StatusOf(const Function* function);
 KILN_API TraceStats StatsOf(const Function* function);
 KILN_API absl::StatusOr<std::string> ProfileOf(const Function* function);
 KILN_API void Forget(Function* function);
+KILN_API absl::StatusOr<DumpInfo> DumpTo(Function* function, absl::string_view file,
+                                         const DumpOptions& options);
 
 // What a function may return: nothing, an array, several.
 template <typename R>
@@ -506,6 +509,12 @@ class Traced {
   // JSON: the programs of the newest variant with the times of their launches. kFailedPrecondition
   // without TraceOptions::profiling, or before a second call.
   absl::StatusOr<std::string> get_profile() const { return tracing::ProfileOf(core_.get()); }
+  // Writes the newest record as a model (trace_dump.h). It has been traced with capture_as_const or
+  // record_only, or is frozen, and reads nothing: else kFailedPrecondition. Other errors say which
+  // option is wrong (kInvalidArgument) or has no meaning (kUnimplemented), or are of files.
+  absl::StatusOr<DumpInfo> dump(absl::string_view file, const DumpOptions& options = {}) const {
+    return tracing::DumpTo(core_.get(), file, options);
+  }
   // Forgets all records; the next call records. Any thread may call it, and so may the function:
   // what is forgotten while a call is running goes at its end.
   void forget() { tracing::Forget(core_.get()); }

@@ -435,11 +435,22 @@ const FuzzMessageType& PackageMessage() {
                                           {3, "bytes", kInt},
                                           {4, "layout", kText},
                                           {5, "packed", kInt}}};
+  static const FuzzMessageType constant = {
+      "packaged.Constant", {{1, "dtype", kInt}, {2, "shape", kInts}, {4, "blob", kInt}}};
+  static const FuzzMessageType test = {"TestCase",
+                                       {{1, "inputs", kMessage, &constant},
+                                        {2, "outputs", kMessage, &constant},
+                                        {4, "silent", kInt}}};
+  static const FuzzMessageType note = {"Note", {{1, "key", kText}, {2, "value", kText}}};
   static const FuzzMessageType package = {"packaged.Package",
                                           {{1, "ports", kMessage, &ProgramMessage()},
                                            {2, "targets", kMessage, &target},
                                            {3, "blobs", kMessage, &blob},
-                                           {4, "packed", kMessage, &packed}}};
+                                           {4, "packed", kMessage, &packed},
+                                           {5, "test_cases", kMessage, &test},
+                                           {6, "user_info", kText},
+                                           {7, "metadata", kMessage, &note},
+                                           {8, "model_version", kInt}}};
   return package;
 }
 

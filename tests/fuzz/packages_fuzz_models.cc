@@ -13,6 +13,7 @@
 #include "compiler/package_writer.h"
 #include "compiler/segments.h"
 #include "compiler/variants.h"
+#include "exec/package/test_case.h"
 #include "graph/text.h"
 
 namespace kiln {
@@ -169,19 +170,23 @@ absl::StatusOr<std::string> PackageOf(const std::string& text, const std::string
   options.target = LowestTarget();
   KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
   const std::vector<PortInfo> inputs = PortInfosOf(graph, true);
+  std::mt19937_64 random(1);
+  TestCase test;
+  for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) test.inputs.push_back(tensor);
   StoreOptions store_options;
   store_options.directory = directory;
   KILN_ASSIGN_OR_RETURN(const auto store, Store::Open(RealFileSystem(), store_options));
   PackageWriter writer(inputs, PortInfosOf(graph, false), options.math);
+  KILN_RETURN_IF_ERROR(writer.AddTestCase(test));
+  writer.SetNotes({"made by a test", {{"key", "value"}}, 7});
   if (HasDynamicNodes(graph)) {
     KILN_RETURN_IF_ERROR(AddScript(graph, options, writer));
     return writer.Encode(*store);
   }
   KILN_ASSIGN_OR_RETURN(const Compiled compiled, CompileGraph(graph, options));
   KILN_RETURN_IF_ERROR(writer.Add(LowestTarget(), compiled.variant));
-  std::mt19937_64 random(1);
   std::vector<InputInfo> info;
-  for (auto& [name, tensor] : FuzzInputs(inputs, 2, random)) info.push_back({name, true, tensor});
+  for (size_t k = 0; k < inputs.size(); ++k) info.push_back({inputs[k].name, true, test.inputs[k]});
   KILN_ASSIGN_OR_RETURN(const Variant second, CompileFor(graph, options, info));
   KILN_RETURN_IF_ERROR(writer.Add(LowestTarget(), second));
   return writer.Encode(*store);

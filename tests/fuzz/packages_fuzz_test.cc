@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/compare.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -46,12 +47,18 @@ class PackagesFuzz : public testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
 
-  // Runs with two sets of inputs, so that all variants are used.
+  // Runs with two sets of inputs, so that all variants are used, and reads the test cases.
   absl::Status LoadAndRun() const {
     KILN_ASSIGN_OR_RETURN(Model model, LoadPackage(path_, {.threads = 1}));
     std::mt19937_64 random(1);
     for (const int64_t extent : {2, 3}) KILN_RETURN_IF_ERROR(RunAndRead(model, extent, random));
-    return absl::OkStatus();
+    return ReadTests().status();
+  }
+
+  absl::StatusOr<std::vector<TestCase>> ReadTests() const {
+    KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Package> package,
+                          Package::Open(PackageSource::File(path_)));
+    return package->TestCases();
   }
 
   // Of the file.
@@ -84,6 +91,8 @@ TEST_F(PackagesFuzz, HonestOnesRun) {
   for (const std::string& package : packages_) {
     Write(package);
     KILN_ASSERT_OK_AND_ASSIGN(Model model, LoadPackage(path_, {.threads = 1}));
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<TestCase> tests, ReadTests());
+    EXPECT_EQ(tests.size(), 1u);
     std::mt19937_64 random(1);
     for (const int64_t extent : {1, 2, 3}) KILN_EXPECT_OK(RunAndRead(model, extent, random));
   }
@@ -126,6 +135,12 @@ TEST_F(PackagesFuzz, ForgedOnesAreRefusedOrRun) {
       return named || absl::IsResourceExhausted(model.status()) ? "" : model.status().ToString();
     }
     loaded.Add();
+    // The tests of a package that loads are read, or are no test cases: what is there is looked at.
+    const absl::StatusOr<std::vector<TestCase>> tests = ReadTests();
+    if (!tests.ok()) return absl::IsDataLoss(tests.status()) ? "" : tests.status().ToString();
+    for (const TestCase& test : *tests) {
+      for (const Tensor& input : test.inputs) DigestOf(input);
+    }
     static constexpr int64_t kExtents[] = {3, 3, 2, 1, 0, 5};
     if (RunAndRead(*model, kExtents[random() % std::size(kExtents)], random).ok()) ran.Add();
     return "";
