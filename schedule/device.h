@@ -39,7 +39,8 @@ enum class ActivationLayout : uint8_t { kChannelsFirst, kChannelsLast };
 struct OperatorForm {
   absl::string_view name;
   DType type;
-  size_t rank;  // of its first operand
+  size_t rank;      // of its first operand
+  size_t operands;  // that are there
   std::vector<int64_t> pads, dilations;
   bool ceil_mode;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln explain: for every edge between two nodes, why they run in one kernel or why not, with the
 // bytes that pass; for every group, the bytes that it walks and the time that it takes; for a
-// device with memory of its own, what is copied.
+// device with memory of its own, what is copied, and what does not run there.
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -41,7 +41,7 @@ std::string Label(const Graph& graph, NodeId id) {
 // What is told of all parts of a model.
 struct Report {
   nlohmann::json edges = nlohmann::json::array(), groups = nlohmann::json::array(),
-                 copies = nlohmann::json::array();
+                 copies = nlohmann::json::array(), on_cpu = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"from", "to", "bytes", "decision"}};
   size_t all_edges = 0;
   int fused = 0;
@@ -137,6 +137,20 @@ void AddCopies(const Compiled& compiled, bool print, Report& report) {
     std::cout << Table(rows) << copies.size() << " copies in each run\n\n";
 }
 
+// What a model for a device does not run there.
+void AddHostLaunches(const Compiled& compiled, Target target, bool print, Report& report) {
+  if (OnHost(target.device)) return;
+  const HostLaunches launches = HostLaunchesOf(compiled.variant.program);
+  std::vector<std::vector<std::string>> rows = {{"on the CPU", "why"}};
+  for (const HostLaunch& launch : launches.on_cpu) {
+    rows.push_back({launch.nodes, launch.why});
+    report.on_cpu.push_back({{"nodes", launch.nodes}, {"why", launch.why}});
+  }
+  if (print && !launches.on_cpu.empty())
+    std::cout << Table(rows) << launches.on_cpu.size() << " of " << launches.all
+              << " launches on the CPU, not on " << target.name() << "\n\n";
+}
+
 struct NamedEdge {
   std::string from, to;
   EdgeDecision decision;
@@ -221,7 +235,7 @@ absl::Status WriteDot(const std::string& path, const std::vector<PlannedPart>& p
       absl::StrCat("--dot \"", path, "\": cannot be written; is the folder there?"));
 }
 
-int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags) {
+int PrintParts(const std::vector<PlannedPart>& parts, Target target, const ExplainFlags& flags) {
   Report report;
   for (const PlannedPart& part : parts) {
     const bool print = !flags.common.json && flags.node.empty();
@@ -229,6 +243,7 @@ int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags)
     AddEdges(part.compiled, flags.node, report);
     AddGroups(part, print, report);
     AddCopies(part.compiled, print, report);
+    AddHostLaunches(part.compiled, target, print, report);
   }
   if (!flags.node.empty() && report.edges.empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -248,6 +263,7 @@ int PrintParts(const std::vector<PlannedPart>& parts, const ExplainFlags& flags)
              {"kernels", report.kernels},
              {"fused", report.fused},
              {"copies", report.copies},
+             {"on_cpu", report.on_cpu},
              {"traffic",
               {{"groups", report.groups},
                {"launches", sums.launches},
@@ -288,7 +304,7 @@ int RunExplain(const ExplainFlags& flags) {
     const absl::Status measured = MeasureParts(*graph, flags, *options, *parts);
     if (!measured.ok()) return Fail(measured, ModelExit(measured));
   }
-  return PrintParts(*parts, flags);
+  return PrintParts(*parts, TargetOf(*options), flags);
 }
 
 }  // namespace

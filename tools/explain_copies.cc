@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace kiln {
 namespace {
@@ -58,6 +59,35 @@ std::vector<DeviceCopy> CopiesOf(const program::Program& program) {
     }
   }
   return copies;
+}
+
+HostLaunches HostLaunchesOf(const program::Program& program) {
+  HostLaunches found;
+  const auto on_host = [&](const auto& refs) {
+    return std::any_of(refs.begin(), refs.end(), [&](const program::TensorRef& ref) {
+      return ref.buffer() >= 0 && program.buffers(ref.buffer()).device().empty();
+    });
+  };
+  for (const program::Region& region : program.regions()) {
+    for (const program::Thunk& thunk : region.thunks()) {
+      if (!thunk.has_kernel() && !thunk.has_library()) continue;
+      ++found.all;
+      const bool kernel = thunk.has_kernel();
+      const auto& inputs = kernel ? thunk.kernel().inputs() : thunk.library().inputs();
+      const auto& outputs = kernel ? thunk.kernel().outputs() : thunk.library().outputs();
+      if (on_host(inputs) || on_host(outputs))
+        found.on_cpu.push_back({thunk.name(), Why(program, thunk, /*to_device=*/false)});
+    }
+  }
+  return found;
+}
+
+std::string HostLaunches::ToString() const {
+  if (on_cpu.empty()) return "";
+  return absl::StrCat(on_cpu.size(), " of ", all, " launches: ",
+                      absl::StrJoin(on_cpu, ", ", [](std::string* out, const HostLaunch& launch) {
+                        absl::StrAppend(out, launch.nodes, " (", launch.why, ")");
+                      }));
 }
 
 }  // namespace kiln

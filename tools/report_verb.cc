@@ -14,6 +14,7 @@
 #include "graph/op.h"
 #include "nlohmann/json.hpp"
 #include "tools/exit_code.h"
+#include "tools/explain_copies.h"
 #include "tools/explain_plan.h"
 #include "tools/flags.h"
 #include "tools/html_report.h"
@@ -154,6 +155,14 @@ void AddFacts(const std::vector<PlannedPart>& parts, const CompileOptions& optio
                 {"Bytes walked", Bytes(sums.walked)},
                 {"Node by node", Bytes(sums.unfused)},
                 {"Target", std::string(TargetOf(options).name())}};
+  if (OnHost(TargetOf(options).device)) return;
+  for (const PlannedPart& part : parts) {
+    const std::string on_cpu = HostLaunchesOf(part.compiled.variant.program).ToString();
+    if (!on_cpu.empty()) page.facts.emplace_back("On the CPU", on_cpu);
+  }
+  const auto vm = std::count_if(page.launches.begin(), page.launches.end(),
+                                [](const ThunkTime& launch) { return launch.vm; });
+  if (vm > 0) page.facts.emplace_back("On the VM of the CPU", absl::StrCat(vm, " launches"));
 }
 
 int Report(const ReportFlags& flags) {

@@ -29,7 +29,7 @@ enum DnnStatus : int {
   kDnnExecutionFailed = 5000,
 };
 
-enum DnnType : int { kDnnFloat = 0, kDnnDouble = 1, kDnnHalf = 2 };
+enum DnnType : int { kDnnFloat = 0, kDnnDouble = 1, kDnnHalf = 2, kDnnBFloat16 = 9 };
 enum DnnFormat : int { kDnnChannelsFirst = 0 };
 enum DnnMath : int { kDnnDefaultMath = 0, kDnnTensorOpMath = 1, kDnnFmaMath = 3 };  // FMA: no TF32
 enum DnnConvolutionMode : int { kDnnCrossCorrelation = 1 };
@@ -137,7 +137,11 @@ struct DnnPerf {
                                         const void* beta, DnnTensor y_desc, void* y))              \
   F(DnnStatus, cudnnPoolingForward, (DnnHandle handle, DnnPooling pooling, const void* alpha,      \
                                      DnnTensor x_desc, const void* x, const void* beta,            \
-                                     DnnTensor y_desc, void* y))
+                                     DnnTensor y_desc, void* y))                                   \
+  F(DnnStatus, cudnnPoolingBackward, (DnnHandle handle, DnnPooling pooling, const void* alpha,     \
+                                      DnnTensor y_desc, const void* y, DnnTensor dy_desc,          \
+                                      const void* dy, DnnTensor x_desc, const void* x,             \
+                                      const void* beta, DnnTensor dx_desc, void* dx))
 // clang-format on
 
 }  // namespace kiln::cuda

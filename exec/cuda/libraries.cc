@@ -51,7 +51,8 @@ LibraryPaths LibraryPaths::FromEnvironment(bool emulated) {
 std::vector<DeviceLibraryInfo> Libraries::Infos() {
   return {InfoOf(kProductLibrary, {"matmul"}, kLtName, OpenedLt()),
           InfoOf(kConvolutionLibrary,
-                 {"conv", "conv_transpose", "conv_backward_weights", "max_pool", "average_pool"},
+                 {"conv", "conv_transpose", "conv_backward_weights", "max_pool", "average_pool",
+                  "average_pool_backward"},
                  kDnnName, OpenedDnn())};
 }
 
@@ -102,6 +103,10 @@ absl::StatusOr<std::unique_ptr<library::Primitive>> Libraries::MakeCall(
     name = kDnnName;
     KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Windows> windows, OpenedWindows());
     KILN_ASSIGN_OR_RETURN(made, windows->Pool(request, op == "average_pool"));
+  } else if (op == "average_pool_backward") {
+    name = kDnnName;
+    KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Windows> windows, OpenedWindows());
+    KILN_ASSIGN_OR_RETURN(made, windows->AveragePoolBackward(request));
   } else {
     return absl::UnimplementedError(absl::StrCat("no library has ", op));
   }

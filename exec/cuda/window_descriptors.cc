@@ -7,7 +7,21 @@ namespace kiln::cuda {
 namespace {
 
 DnnType TypeOf(DType type) {
-  return type == DType::kF64 ? kDnnDouble : type == DType::kF16 ? kDnnHalf : kDnnFloat;
+  switch (type) {
+    case DType::kF64:
+      return kDnnDouble;
+    case DType::kF16:
+      return kDnnHalf;
+    case DType::kBF16:
+      return kDnnBFloat16;
+    default:
+      return kDnnFloat;
+  }
+}
+
+DnnMath MathOf(DType type) {
+  if (type == DType::kF32) return kDnnFmaMath;
+  return type == DType::kF64 ? kDnnDefaultMath : kDnnTensorOpMath;
 }
 
 // Of `create`, set by `set`.
@@ -44,9 +58,7 @@ absl::StatusOr<DnnObject<DnnFilter>> FilterOf(const Cudnn& dnn, const WindowForm
 
 absl::StatusOr<DnnObject<DnnConvolution>> ConvolutionOf(const Cudnn& dnn, const WindowForm& form) {
   const DnnType compute = form.type == DType::kF64 ? kDnnDouble : kDnnFloat;
-  const DnnMath math = form.type == DType::kF32   ? kDnnFmaMath
-                       : form.type == DType::kF16 ? kDnnTensorOpMath
-                                                  : kDnnDefaultMath;
+  const DnnMath math = MathOf(form.type);
   return Made(dnn, dnn.cudnnCreateConvolutionDescriptor, dnn.cudnnDestroyConvolutionDescriptor,
               [&](DnnConvolution made) {
                 const auto axes = static_cast<int>(form.kernel.size());

@@ -73,6 +73,13 @@ absl::Status TakesType(DType type) {
   return absl::UnimplementedError(absl::StrCat("type ", Name(type)));
 }
 
+// Of bf16 the library's sums and activations are not documented, its convolutions are.
+absl::Status TakesConvolution(DType type, bool plain) {
+  if (type != DType::kBF16) return TakesType(type);
+  if (plain) return absl::OkStatus();
+  return absl::UnimplementedError("additions and activations of type bf16");
+}
+
 // The operator's own operands of a request; those of post-ops, which all are added, come last.
 size_t OwnInputs(const Request& request) {
   const auto adds = std::count_if(request.post_ops.begin(), request.post_ops.end(),
@@ -120,7 +127,8 @@ absl::StatusOr<ConvolutionForm> ConvolutionFormOf(const Request& request, bool t
   own.inputs.resize(OwnInputs(request));
   own.post_ops.clear();
   KILN_ASSIGN_OR_RETURN(const library::ConvForm form, library::NormalizeConv(own, transposed));
-  KILN_RETURN_IF_ERROR(TakesType(request.inputs[0].type));
+  const bool plain = !library::HasBias(own) && request.post_ops.empty();
+  KILN_RETURN_IF_ERROR(TakesConvolution(request.inputs[0].type, plain));
   KILN_RETURN_IF_ERROR(library::RequireDense(own));
   for (const WindowAxis& axis : form.axes) {
     const bool same =
@@ -162,6 +170,14 @@ absl::StatusOr<WindowForm> PoolFormOf(const Request& request, bool average) {
   KILN_ASSIGN_OR_RETURN(made.y, ShapeOf(request.outputs[0]));
   KILN_RETURN_IF_ERROR(SetAxes(form.axes, made));
   return made;
+}
+
+absl::StatusOr<WindowForm> AverageBackwardFormOf(const Request& request) {
+  Request pool;
+  pool.attributes = request.attributes;
+  pool.inputs = {request.outputs[0]};
+  pool.outputs = {request.inputs[0]};
+  return PoolFormOf(pool, /*average=*/true);
 }
 
 }  // namespace kiln::cuda

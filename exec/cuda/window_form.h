@@ -41,6 +41,8 @@ absl::StatusOr<ConvolutionForm> ConvolutionFormOf(const library::Request& reques
 // y.
 absl::StatusOr<WindowForm> BackwardFormOf(const library::Request& request);
 absl::StatusOr<WindowForm> PoolFormOf(const library::Request& request, bool average);
+// Of average_pool_backward: the pool, of the gradient to the cotangent.
+absl::StatusOr<WindowForm> AverageBackwardFormOf(const library::Request& request);
 
 }  // namespace kiln::cuda
 

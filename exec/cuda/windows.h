@@ -47,6 +47,10 @@ class Windows : public std::enable_shared_from_this<Windows> {
       const library::Request& request);
   absl::StatusOr<std::unique_ptr<library::Primitive>> Pool(const library::Request& request,
                                                            bool average);
+  // The gradient of an average pool. That of a maximum is not the library's: which of several equal
+  // elements has it is not documented.
+  absl::StatusOr<std::unique_ptr<library::Primitive>> AveragePoolBackward(
+      const library::Request& request);
 
   const Cudnn& dnn() const { return *dnn_; }
   // call(handle) in the stream; the handle has one caller at a time.

@@ -23,9 +23,11 @@ LibrarySet CudaLibraryOf(const OperatorForm& op) {
   if (op.name == "matmul") return IsFloat(op.type) ? kProductLibrary : kNoLibrary;
   const bool window =
       op.name == "conv" || op.name == "conv_transpose" || op.name == "conv_backward_weights";
-  const bool pool = op.name == "max_pool" || op.name == "average_pool";
+  const bool pool =
+      op.name == "max_pool" || op.name == "average_pool" || op.name == "average_pool_backward";
   if ((!window && !pool) || op.rank < kLeastRank || op.rank > kMostRank) return kNoLibrary;
-  const bool type = op.type == DType::kF32 || op.type == DType::kF64 || op.type == DType::kF16;
+  const bool type = op.type == DType::kF32 || op.type == DType::kF64 || op.type == DType::kF16 ||
+                    (op.type == DType::kBF16 && window && op.operands == 2);
   if (!type || !SameAtBothEnds(op.pads)) return kNoLibrary;
   const bool plain = std::all_of(op.dilations.begin(), op.dilations.end(),
                                  [](int64_t dilation) { return dilation == 1; });

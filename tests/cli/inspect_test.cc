@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@
 
 namespace kiln {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 class InspectTest : public testing::Test {
  protected:
@@ -134,6 +138,31 @@ TEST_F(InspectTest, ExplainListsCopiesBetweenHostAndDevice) {
             "t to device for z: a kernel of the device\n"
             "z to host for the caller: the caller's memory is the host's\n");
   EXPECT_EQ(copies("cpu"), "");
+}
+
+// A model for a GPU says what of it does not run there: to who asks, on its page, in the log.
+TEST_F(InspectTest, WhatRunsOnTheCpuInPlaceOfTheDeviceIsTold) {
+  const std::string model = Write("g.graph",
+                                  "graph g\ninput x : f32 [n, 4]\ny = exp(x)\nt, i = top_k(y) {k "
+                                  "= 2}\nz = neg(t)\noutput z\n");
+  const char kWhy[] = "the device has no top_k; the library's runs";
+  const auto on_cpu = [&](const std::string& device) {
+    return nlohmann::json::parse(
+        Kiln({"explain", model, "--json", "--device", device}).out)["results"]["on_cpu"];
+  };
+  EXPECT_EQ(on_cpu("cuda-emulated"), nlohmann::json({{{"nodes", "t"}, {"why", kWhy}}}));
+  EXPECT_TRUE(on_cpu("cpu").empty());
+  EXPECT_THAT(Kiln({"explain", "-q", model, "--device", "cuda-emulated"}).out,
+              AllOf(HasSubstr(kWhy), HasSubstr("1 of 3 launches on the CPU, not on cuda-sm80")));
+  const auto report = [&](const std::string& device) {
+    const std::string page = dir_.File("r.html");
+    EXPECT_EQ(Kiln({"report", model, "--device", device, "-o", page}).exit, 0);
+    std::ostringstream text;
+    text << std::ifstream(page).rdbuf();
+    return text.str();
+  };
+  EXPECT_THAT(report("cuda-emulated"), HasSubstr("1 of 3 launches: t (the device has no top_k"));
+  EXPECT_THAT(report("cpu"), testing::Not(HasSubstr("On the CPU")));
 }
 
 TEST_F(InspectTest, ExplainSaysHowKernelsOfMoreElementsThan32BitsRun) {

@@ -2,6 +2,7 @@
 // kiln compile -o, and packages on machines with neither compiler nor cache.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -243,6 +244,23 @@ TEST_F(PackageTest, OfTwoDevicesRunsOnTheOneThatIsNamed) {
     if (printed.empty()) printed = ran.out;
     EXPECT_EQ(ran.out, printed);
   }
+}
+
+TEST_F(PackageTest, WithoutCodeForTheDeviceSaysThatItRunsOnTheCpu) {
+  const std::vector<std::string> run = {"run", package_,   "-q",           "--dim",
+                                        "n=3", "--device", "cuda-emulated"};
+  const ProcessResult told = Kiln(run);
+  EXPECT_EQ(told.exit, 0) << told.err;
+  EXPECT_EQ(std::count(told.err.begin(), told.err.end(), '\n'), 1) << told.err;
+  EXPECT_NE(
+      told.err.find("none for cuda-sm80; it runs on the CPU, not on device \"cuda-emulated\""),
+      std::string::npos)
+      << told.err;
+  std::vector<std::string> required = run;
+  required.push_back("--require-device");
+  const ProcessResult refused = Kiln(required);
+  EXPECT_EQ(refused.exit, 7) << refused.err;
+  EXPECT_NE(refused.err.find("none for cuda-sm80"), std::string::npos) << refused.err;
 }
 
 TEST_F(PackageTest, SignaturesAreDemanded) {

@@ -85,7 +85,9 @@ TEST_F(ShardTest, FourPartsMergedAreWhatOneProcessMakes) {
     kernels += part["kernels"].get<int>();
     EXPECT_EQ(part["built"], part["kernels"]) << "of no other part";
     EXPECT_EQ(part["shard"]["kernels"], whole["kernels"]);
-    if (k > 1) EXPECT_EQ(part["shard"]["series"], series);
+    if (k > 1) {
+      EXPECT_EQ(part["shard"]["series"], series);
+    }
     series = part["shard"]["series"];
   }
   EXPECT_EQ(kernels, whole["kernels"].get<int>());

@@ -202,7 +202,7 @@ TEST(TrainHistoryText, IsReadBackAndRefusedWhereDamaged) {
   history.epoch = 1;
   history.sum = 0.1 + 0.2;
   history.points = {{3, 0.5}, {6, NAN}};
-  history.epochs = {{.epoch = 1, .loss = 1.0 / 3, .lr = 0.1, .eval_loss = 2}};
+  history.epochs = {{.epoch = 1, .loss = 1.0 / 3, .lr = 0.1, .eval_loss = 2, .accuracy = {}}};
   const std::string text = ToText(history);
   KILN_ASSERT_OK_AND_ASSIGN(const TrainHistory again, ParseTrainHistory(text));
   EXPECT_EQ(ToText(again), text);

@@ -114,6 +114,7 @@ TEST(CudnnApi, HasTheValuesOfTheHeader) {
       {kDnnFloat, CUDNN_DATA_FLOAT},
       {kDnnDouble, CUDNN_DATA_DOUBLE},
       {kDnnHalf, CUDNN_DATA_HALF},
+      {kDnnBFloat16, CUDNN_DATA_BFLOAT16},
       {kDnnChannelsFirst, CUDNN_TENSOR_NCHW},
       {kDnnDefaultMath, CUDNN_DEFAULT_MATH},
       {kDnnTensorOpMath, CUDNN_TENSOR_OP_MATH},
@@ -181,6 +182,10 @@ TEST(Cudnn, OpensTheRealOne) {
   KILN_EXPECT_OK(ConvolutionOf(**dnn, form).status());
   KILN_EXPECT_OK(PoolingOf(**dnn, form, true).status());
   KILN_EXPECT_OK(ActivationOf(**dnn, true).status());
+  form.type = DType::kBF16;
+  KILN_EXPECT_OK(TensorOf(**dnn, DType::kBF16, {2, 8, 9, 9}).status());
+  KILN_EXPECT_OK(FilterOf(**dnn, form).status());
+  KILN_EXPECT_OK(ConvolutionOf(**dnn, form).status());
   form.strides = {0, 1};
   EXPECT_THAT(ConvolutionOf(**dnn, form).status().message(), HasSubstr("CUDNN_STATUS_BAD_PARAM"));
 }

@@ -145,7 +145,8 @@ TEST_P(RandomCalls, GiveWhatTheReferenceGives) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, RandomCalls,
                          testing::Values("matmul", "conv", "conv_transpose",
-                                         "conv_backward_weights", "max_pool", "average_pool"),
+                                         "conv_backward_weights", "max_pool", "average_pool",
+                                         "average_pool_backward"),
                          [](const auto& info) { return std::string(info.param); });
 
 // What may follow a product, and operands that are seen through transposes and slices.
@@ -295,6 +296,33 @@ TEST_F(LibraryCalls, OfHalves) {
   ExpectAsReference(graph, inputs, ran.outputs);
 }
 
+// Convolutions of bf16, forward and backward; what is added to them is a kernel, as is one with a
+// bias of its own, and a pool.
+TEST_F(LibraryCalls, OfBFloats) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput x : bf16 [1, 3, 6, 6]\ninput w : bf16 [3, 3, 3, 3]\ninput v : bf16 [3]\n"
+      "c = conv(x, w) {pads = [1, 1, 1, 1]}\nr = relu(c)\n"
+      "p = average_pool(r) {kernel = [2, 2]}\nt = conv_transpose(p, w)\n"
+      "d = conv_backward_weights(x, c) {kernel = [3, 3], pads = [1, 1, 1, 1]}\n"
+      "b = conv(p, w, v)\n"
+      "output t\noutput d\noutput b\n");
+  std::vector<Tensor> inputs;
+  for (const Tensor& numbers :
+       {Numbers({1, 3, 6, 6}, 1), Numbers({3, 3, 3, 3}, 2), Numbers({3}, 3)}) {
+    Tensor& narrow = inputs.emplace_back(Tensor::Allocate(DType::kBF16, numbers.shape()));
+    for (int64_t i = 0; i < numbers.num_elements(); ++i)
+      static_cast<uint16_t*>(narrow.data())[i] =
+          FloatToBFloat(static_cast<const float*>(numbers.data())[i]);
+  }
+  KILN_ASSERT_OK_AND_ASSIGN(const Ran ran, RunIt(graph, inputs, Options(EmulatedRuntime())));
+  std::vector<std::string> ops;
+  for (const PlannedCall& call : ran.calls) ops.push_back(call.op);
+  EXPECT_THAT(ops, testing::UnorderedElementsAre("conv", "conv_transpose", "conv_backward_weights"))
+      << ComputedBy(ran);
+  EXPECT_EQ(ComputedBy(ran), "cuDNN, cuDNN, cuDNN");
+  ExpectAsReference(graph, inputs, ran.outputs);
+}
+
 TEST_F(LibraryCalls, OfSamplesThatAreKeptApart) {
   const Graph graph = *ParseGraph(
       "graph g\ninput a : f32 [n, 4, 8]\ninput b : f32 [8, 8]\nm = matmul(a, b)\n"
@@ -323,7 +351,9 @@ constexpr char kNetwork[] =
     "graph g\ninput x : f32 [1, 3, 6, 6]\ninput w : f32 [2, 3, 3, 3]\ninput v : f32 [2]\n"
     "c = conv(x, w, v)\nr = relu(c)\np = max_pool(r) {kernel = [2, 2], strides = [2, 2]}\n"
     "d = conv_transpose(p, w)\ny = tanh(d)\n"
-    "z = conv_backward_weights(x, c) {kernel = [3, 3]}\noutput y\noutput z\n";
+    "z = conv_backward_weights(x, c) {kernel = [3, 3]}\n"
+    "g = average_pool_backward(p) {kernel = [2, 2], strides = [2, 2], shape = [1, 2, 4, 4]}\n"
+    "output y\noutput z\noutput g\n";
 
 // Each call of a library may fail: a status or the right values, nothing is left of it, and the
 // next run is as ever.

@@ -168,7 +168,9 @@ class BackwardTest : public testing::Test {
         return 0;
       };
       KILN_EXPECT_OK((*primitive)->Run({in.data(), &out, at, in_parts ? &context : nullptr}));
-      if (in_parts) EXPECT_EQ(result.bytes, bits) << implementation;
+      if (in_parts) {
+        EXPECT_EQ(result.bytes, bits) << implementation;
+      }
       bits = result.bytes;
     }
     for (int64_t i = 0; i < Count(request.outputs[0].shape); ++i) {

@@ -348,7 +348,9 @@ output n
     EXPECT_EQ(group.call->output.strides[1].IsConst(1), !weights) << op << "\n" << Print(graph);
     EXPECT_TRUE(group.call->inputs[0].strides[1].IsConst(1)) << op;
     const bool second = weights || op == "max_pool_backward";
-    if (second) EXPECT_TRUE(group.call->inputs[1].strides[1].IsConst(1)) << op;
+    if (second) {
+      EXPECT_TRUE(group.call->inputs[1].strides[1].IsConst(1)) << op;
+    }
   }
   EXPECT_EQ(calls, 7);
   EXPECT_EQ(kernels, 5) << Print(graph);  // the transposes of x and g; l, da, the step

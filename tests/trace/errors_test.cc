@@ -303,7 +303,9 @@ std::pair<std::string, std::string> BothOf(absl::string_view message) {
 TEST(TraceErrors, BothTextsDiffer) {
   for (const Example& example : kExamples) {
     const auto [is, was] = BothOf(example.run().message());
-    if (!is.empty()) EXPECT_NE(is, was) << example.run();
+    if (!is.empty()) {
+      EXPECT_NE(is, was) << example.run();
+    }
   }
   TraceOptions exact = Plain();
   exact.capture_as_const = true;

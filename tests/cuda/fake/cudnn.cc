@@ -46,7 +46,16 @@ constexpr size_t kWorkspace = 80;
 constexpr DnnStatus kShape = static_cast<DnnStatus>(3002);  // "not supported", with a reason
 
 Item ItemOf(DnnType type) {
-  return type == kDnnDouble ? Item::kF64 : type == kDnnHalf ? Item::kF16 : Item::kF32;
+  switch (type) {
+    case kDnnDouble:
+      return Item::kF64;
+    case kDnnHalf:
+      return Item::kF16;
+    case kDnnBFloat16:
+      return Item::kBF16;
+    default:
+      return Item::kF32;
+  }
 }
 
 template <typename T>
@@ -155,6 +164,38 @@ void ForEachProduct(const Ints& x, const Ints& w, const DnnConvolutionOf& c, con
       each(IndexOf(x, at), IndexOf(w, weight), out.index());
     }
   }
+}
+
+// Whether y is what the pool makes of x.
+bool Pools(const DnnTensorOf& x, const DnnPoolingOf& pooling, const DnnTensorOf& y) {
+  const size_t rank = x.dims.size();
+  if (!Dense(x) || !Dense(y) || x.type != y.type || y.dims.size() != rank ||
+      pooling.window.size() + 2 != rank || x.dims[0] != y.dims[0] || x.dims[1] != y.dims[1])
+    return false;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    const int room = x.dims[i + 2] + 2 * pooling.pads[i] - pooling.window[i];
+    if (room < 0 || room / pooling.strides[i] + 1 != y.dims[i + 2]) return false;
+  }
+  return true;
+}
+
+// The elements of x in the window of a place, without pads.
+std::vector<size_t> WindowAt(const Ints& x, const DnnPoolingOf& pooling, const Ints& place) {
+  std::vector<size_t> elements;
+  for (Walk tap(pooling.window); tap.more; tap.Next()) {
+    Ints at = {place[0], place[1]};
+    bool inside = true;
+    for (size_t i = 0; i < pooling.window.size(); ++i) {
+      at.push_back(place[i + 2] * pooling.strides[i] - pooling.pads[i] + tap.at[i]);
+      inside = inside && at.back() >= 0 && at.back() < x[i + 2];
+    }
+    if (inside) elements.push_back(IndexOf(x, at));
+  }
+  return elements;
+}
+
+double Divisor(const DnnPoolingOf& pooling, size_t inside) {
+  return static_cast<double>(pooling.mode == kDnnAverageWithPads ? Count(pooling.window) : inside);
 }
 
 bool TouchWorkspace(void* workspace, size_t bytes, Stream stream) {
@@ -301,7 +342,7 @@ DnnStatus cudnnConvolutionBiasActivationForward(
   if (!Fits(*x_desc, *w_desc, *convolution, *y_desc) || z_desc->dims != y_desc->dims)
     return kDnnBadParam;
   if (activation->mode == kDnnIdentity && algo != kDnnImplicitPrecompGemm) return kDnnBadParam;
-  if (x_desc->dims[1] == 2) return kShape;  // some shapes it has not
+  if (x_desc->dims[1] == 2 || x_desc->type == kDnnBFloat16) return kShape;  // some it has not
   const Item item = ItemOf(y_desc->type);
   const double alpha = Number(alpha1, y_desc->type), with_z = Number(alpha2, y_desc->type);
   std::vector<double> xs, ws, zs, vector, ys(Count(y_desc->dims));
@@ -366,6 +407,7 @@ DnnStatus cudnnConvolutionBackwardFilter(DnnHandle handle, const void* alpha, Dn
 DnnStatus cudnnAddTensor(DnnHandle handle, const void* alpha, DnnTensor a_desc, const void* a,
                          const void* beta, DnnTensor y_desc, void* y) {
   if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
+  if (y_desc->type == kDnnBFloat16) return kShape;
   const Item item = ItemOf(y_desc->type);
   std::vector<double> as, ys;
   if (!Fetch(a, Count(a_desc->dims), item, handle->stream, as) ||
@@ -385,6 +427,7 @@ DnnStatus cudnnAddTensor(DnnHandle handle, const void* alpha, DnnTensor a_desc, 
 DnnStatus cudnnActivationForward(DnnHandle handle, DnnActivation activation, const void*,
                                  DnnTensor x_desc, const void* x, const void*, DnnTensor, void* y) {
   if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
+  if (x_desc->type == kDnnBFloat16) return kShape;
   const Item item = ItemOf(x_desc->type);
   std::vector<double> values;
   if (!Fetch(x, Count(x_desc->dims), item, handle->stream, values)) return kDnnExecutionFailed;
@@ -396,36 +439,47 @@ DnnStatus cudnnPoolingForward(DnnHandle handle, DnnPooling pooling, const void* 
                               DnnTensor x_desc, const void* x, const void* beta, DnnTensor y_desc,
                               void* y) {
   if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
-  if (!Dense(*x_desc) || !Dense(*y_desc) || Number(alpha, y_desc->type) != 1 ||
+  if (!Pools(*x_desc, *pooling, *y_desc) || Number(alpha, y_desc->type) != 1 ||
       Number(beta, y_desc->type) != 0)
     return kDnnBadParam;
+  if (y_desc->type == kDnnBFloat16) return kShape;
   const bool maximum = pooling->mode == kDnnMaxDeterministic;
   const Item item = ItemOf(y_desc->type);
   std::vector<double> xs, ys(Count(y_desc->dims));
   if (!Fetch(x, Count(x_desc->dims), item, handle->stream, xs)) return kDnnExecutionFailed;
   for (Walk out(y_desc->dims); out.more; out.Next()) {
     double most = -std::numeric_limits<double>::infinity(), sum = 0;
-    int inside_count = 0;
-    for (Walk tap(pooling->window); tap.more; tap.Next()) {
-      Ints at = {out.at[0], out.at[1]};
-      bool inside = true;
-      for (size_t i = 0; i < pooling->window.size(); ++i) {
-        at.push_back(out.at[i + 2] * pooling->strides[i] - pooling->pads[i] + tap.at[i]);
-        inside = inside && at.back() >= 0 && at.back() < x_desc->dims[i + 2];
-      }
-      if (!inside) continue;
-      const double value = xs[IndexOf(x_desc->dims, at)];
-      if (value > most || std::isnan(value)) most = value;  // and a NaN is not replaced
-      sum += value;
-      ++inside_count;
+    const std::vector<size_t> window = WindowAt(x_desc->dims, *pooling, out.at);
+    for (const size_t at : window) {
+      if (xs[at] > most || std::isnan(xs[at])) most = xs[at];  // and a NaN is not replaced
+      sum += xs[at];
     }
-    const auto divisor = static_cast<double>(pooling->mode == kDnnAverageWithPads
-                                                 ? Count(pooling->window)
-                                                 : static_cast<size_t>(inside_count));
-    ys[out.index()] = maximum ? most : sum / divisor;
+    ys[out.index()] = maximum ? most : sum / Divisor(*pooling, window.size());
   }
   ++State().computed;
   return Store(y, ys, item, handle->stream) ? kDnnSuccess : kDnnExecutionFailed;
+}
+
+// Of averages, whose y and x it does not read. Of a maximum the real one may take any of several.
+DnnStatus cudnnPoolingBackward(DnnHandle handle, DnnPooling pooling, const void* alpha,
+                               DnnTensor y_desc, const void* y, DnnTensor dy_desc, const void* dy,
+                               DnnTensor x_desc, const void* x, const void* beta, DnnTensor dx_desc,
+                               void* dx) {
+  if (const int failure = State().Next()) return static_cast<DnnStatus>(failure);
+  if (y_desc->dims != dy_desc->dims || x_desc->dims != dx_desc->dims || y == nullptr ||
+      x == nullptr || !Pools(*dx_desc, *pooling, *dy_desc) || Number(alpha, dx_desc->type) != 1 ||
+      Number(beta, dx_desc->type) != 0)
+    return kDnnBadParam;
+  if (pooling->mode == kDnnMaxDeterministic || dx_desc->type == kDnnBFloat16) return kShape;
+  const Item item = ItemOf(dx_desc->type);
+  std::vector<double> dys, dxs(Count(dx_desc->dims));
+  if (!Fetch(dy, Count(dy_desc->dims), item, handle->stream, dys)) return kDnnExecutionFailed;
+  for (Walk out(dy_desc->dims); out.more; out.Next()) {
+    const std::vector<size_t> window = WindowAt(dx_desc->dims, *pooling, out.at);
+    for (const size_t at : window) dxs[at] += dys[out.index()] / Divisor(*pooling, window.size());
+  }
+  ++State().computed;
+  return Store(dx, dxs, item, handle->stream) ? kDnnSuccess : kDnnExecutionFailed;
 }
 // NOLINTEND(readability-identifier-naming)
 
