@@ -10,8 +10,8 @@
 //
 // The two products are written from opposite sides, so that no pass takes one for the other and
 // keeps it. Two chunks of logits are alive at once, and what a product copies of one; parts of the
-// gradients are added, or written, where those lie. Of 128,256 classes, chunks of 352 take less than a
-// hundredth of the memory of all logits.
+// gradients are added, or written, where those lie. Of 128,256 classes, chunks of 352 take less
+// than a hundredth of the memory of all logits.
 #ifndef KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 #define KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 
