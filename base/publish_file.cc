@@ -18,15 +18,30 @@ std::string FolderOf(absl::string_view path) {
   return std::string(path.substr(0, std::max<size_t>(slash, 1)));
 }
 
+std::string TemporaryOf(absl::string_view path) { return absl::StrCat(path, ".tmp"); }
+
+// What a killed writer has left.
+absl::Status ClearTemporary(FileSystem& files, const std::string& temporary) {
+  const absl::Status status = files.Unlink(temporary);
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
 }  // namespace
+
+absl::Status CheckPublishable(FileSystem& files, absl::string_view path) {
+  if (files.ListDir(path).ok())
+    return absl::UnavailableError(absl::StrCat("\"", path, "\" is a directory; name a file in it"));
+  const std::string temporary = TemporaryOf(path);
+  KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
+  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+  KILN_RETURN_IF_ERROR(file->Close());
+  return files.Unlink(temporary);
+}
 
 absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  // What a killed writer has left.
-  if (const absl::Status status = files.Unlink(temporary);
-      !status.ok() && !absl::IsNotFound(status))
-    return status;
+  const std::string temporary = TemporaryOf(path);
+  KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
   const auto written = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
     KILN_RETURN_IF_ERROR(write(*file));

@@ -21,6 +21,10 @@ namespace kiln {
 absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write);
 
+// Whether that could be begun now: a file can be made beside `path`, which is no directory. To be
+// asked before work whose result would be lost. Errors are FileSystem's.
+absl::Status CheckPublishable(FileSystem& files, absl::string_view path);
+
 }  // namespace kiln
 
 #endif  // KILN_BASE_PUBLISH_FILE_H_

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "exec/host_call.h"
+#include "exec/library/post_ops.h"
 #include "exec/support/device.h"
 
 namespace kiln {
@@ -34,7 +35,17 @@ const void* ConstantData(const CheckedProgram& program, const ResolvedRef& ref) 
   return static_cast<const uint8_t*>(tensor.data()) + ref.offset;
 }
 
-library::Request RequestOf(const PlanDraft& draft, size_t t) {
+// Per buffer, the last step that reads it; -1: none.
+std::vector<int64_t> LastReads(const PlacementProblem& problem) {
+  std::vector<int64_t> last(problem.buffers.size(), -1);
+  for (size_t t = 0; t < problem.steps.size(); ++t) {
+    for (const PlacementProblem::Access& read : problem.steps[t].reads)
+      last[static_cast<size_t>(read.buffer)] = static_cast<int64_t>(t);
+  }
+  return last;
+}
+
+library::Request RequestOf(const PlanDraft& draft, size_t t, const std::vector<int64_t>& last) {
   library::Request request;
   request.attributes = draft.program.thunks[t].attributes;
   request.post_ops = draft.program.thunks[t].post_ops;
@@ -49,7 +60,22 @@ library::Request RequestOf(const PlanDraft& draft, size_t t) {
   }
   for (const ResolvedRef& ref : draft.operands[t].outputs)
     request.outputs.push_back({true, ref.type, ref.shape, ref.strides, nullptr});
+  const std::vector<ResolvedRef>& inputs = draft.operands[t].inputs;
+  for (size_t k = inputs.size() - library::CountOperands(request.post_ops); k < inputs.size();
+       ++k) {
+    const auto b = static_cast<size_t>(inputs[k].buffer);
+    if (request.spent || inputs[k].buffer < 0 || last[b] != static_cast<int64_t>(t)) continue;
+    if (draft.problem.buffers[b].space == PlacementProblem::Space::kTemporary) request.spent = k;
+  }
   return request;
+}
+
+// Which of the step's reads input k is: those that are absent are none.
+int32_t ReadOf(const PlanDraft& draft, size_t t, size_t k) {
+  const std::vector<ResolvedRef>& inputs = draft.operands[t].inputs;
+  return static_cast<int32_t>(
+      std::count_if(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(k),
+                    [](const ResolvedRef& ref) { return ref.buffer >= 0; }));
 }
 
 // A call of the device's library; of the host's, where it takes none.
@@ -79,13 +105,14 @@ absl::Status PrepareCalls(PlanDraft& draft,
   std::vector<Call> calls;
   std::vector<std::pair<size_t, size_t>> jobs;  // (call, lane)
   int most = 1;
+  const std::vector<int64_t> last = LastReads(draft.problem);
   for (size_t t = 0; t < sessions.size(); ++t) {
     if (sessions[t] == nullptr || AllEmpty(draft.operands[t].outputs)) continue;
     const auto lanes = static_cast<size_t>(draft.lanes[t]);
     for (size_t lane = 0; lane < lanes; ++lane) jobs.emplace_back(calls.size(), lane);
     Call& call = calls.emplace_back();
     call.thunk = t;
-    call.request = RequestOf(draft, t);
+    call.request = RequestOf(draft, t, last);
     for (size_t lane = 0; lane < lanes; ++lane)
       call.primitives.emplace_back(absl::InternalError("not made"));
     most = std::max(most, sessions[t]->threads());
@@ -113,6 +140,8 @@ absl::Status PrepareCalls(PlanDraft& draft,
       launch.state = draft.states++;
       launch.primitive = *std::move(made);
       draft.problem.steps[call.thunk].scratch = launch.primitive->scratch_bytes();
+      if (const auto k = launch.primitive->in_place(); k && lane == 0)
+        draft.problem.steps[call.thunk].in_place.emplace_back(ReadOf(draft, call.thunk, *k), 0);
       if (lane == 0) draft.packed_bytes += launch.primitive->packed_bytes();
       draft.launches[call.thunk].emplace_back(std::move(launch));
     }

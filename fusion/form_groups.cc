@@ -90,6 +90,12 @@ class GroupLister {
 }  // namespace
 
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options) {
+  KnownVerdicts known;
+  return FormGroups(graph, options, known);
+}
+
+absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options,
+                                    KnownVerdicts& known) {
   std::set<std::string> unknown = options.alone;
   for (const auto& [producer, consumer] : options.forced) unknown.insert({producer, consumer});
   for (const Node& node : graph.nodes()) unknown.erase(node.name);
@@ -100,7 +106,7 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
   }
   KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis,
                         Analyse(graph, options.level, options.library));
-  Clusters clusters(graph, analysis, options);
+  Clusters clusters(graph, analysis, options, known);
   clusters.MergeAll();
   Grouping grouping;
   grouping.groups = GroupLister(graph, analysis, clusters).Run();

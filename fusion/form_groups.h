@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "fusion/group.h"
+#include "fusion/legality.h"
 #include "graph/graph.h"
 
 namespace kiln {
@@ -15,6 +16,9 @@ namespace kiln {
 // A pure function of graph and options. The graph is verified and has no composite nodes (pass
 // expand_composites). kInvalidArgument names an entry of `alone` or `forced` that no node has.
 absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options);
+// The same with what is known from graphs before, for the same options.
+absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& options,
+                                    KnownVerdicts& known);
 
 }  // namespace kiln
 

@@ -5,7 +5,8 @@
 // of last resort (schedule/cpu/staged.h) accepts every Kernel but runs each stage as a loop of its
 // own, which saves nothing; its yes counts only where that is as good (one reduction with what
 // leads to it and what follows on its result, or a kernel without rows). Answers are remembered by
-// the structure of the set, so that the layers of a network are lowered once.
+// the structure of the set, so that the layers of a network are lowered once, and once for all
+// graphs that are grouped in turn (recompute.h).
 #ifndef KILN_FUSION_LEGALITY_H_
 #define KILN_FUSION_LEGALITY_H_
 
@@ -28,10 +29,15 @@ struct Verdict {
   Price price;  // with the extents that the graph knows; unknown ones count as 32
 };
 
+// By structure: all that the answer depends on but the machine.
+using KnownVerdicts = std::unordered_map<std::string, Verdict>;
+
 class Legality {
  public:
-  Legality(const Graph& graph, const GraphAnalysis& analysis, const Machine& machine)
-      : graph_(graph), analysis_(analysis), machine_(machine) {}
+  // `known`: of this machine; answers are added.
+  Legality(const Graph& graph, const GraphAnalysis& analysis, const Machine& machine,
+           KnownVerdicts& known)
+      : graph_(graph), analysis_(analysis), machine_(machine), known_(known) {}
 
   // Whether `group` (ascending nodes, outputs) may be one kernel, and its price if it lowers to
   // one. Thread-compatible.
@@ -43,7 +49,7 @@ class Legality {
   const Graph& graph_;
   const GraphAnalysis& analysis_;
   const Machine& machine_;
-  std::unordered_map<std::string, Verdict> known_;
+  KnownVerdicts& known_;
 };
 
 // The price of a lowered kernel, unknown extents counted as 32.

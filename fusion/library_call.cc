@@ -273,6 +273,7 @@ class Chain {
     if (!add && !mul) return Stop(absl::StrCat("\"", node.op->name, "\" is no post-op"));
     const ValueId other = node.inputs[node.inputs[0] == at_ ? 1 : 0];
     if (other == at_) return Stop("both operands are its result");
+    if (add && IsOfLaterCall(other)) return Stop("the call that comes last takes the sum along");
     std::optional<StridedView> operand = OperandOf(other);
     if (!operand) {
       return Stop(absl::StrCat("the operand of \"", node.op->name,
@@ -282,6 +283,14 @@ class Chain {
     if (!Take(id, {add ? "add" : "mul", {}}, vector)) return false;
     call_.inputs.push_back(*std::move(operand));
     return true;
+  }
+
+  // Whether a later product or convolution gives `value` to the next node alone: that one may take
+  // it along, and may add where this chain's value lies. What it reads need not wait for it.
+  bool IsOfLaterCall(ValueId value) const {
+    const NodeId maker = graph_.value(value).producer;
+    return call_.op < maker && TakesPostOps(graph_.node(maker)) && !graph_.IsOutput(value) &&
+           users_[Index(value)].size() == 1 && graph_.value(value).shape == graph_.value(at_).shape;
   }
 
   // `value`, which broadcasts to the chain's value, in terms of the operator's output.

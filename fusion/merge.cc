@@ -26,12 +26,13 @@ const Machine& MachineOf(const GroupOptions& options) {
 
 }  // namespace
 
-Clusters::Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options)
+Clusters::Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options,
+                   KnownVerdicts& known)
     : graph_(graph),
       analysis_(analysis),
       options_(options),
       machine_(MachineOf(options)),
-      legality_(graph, analysis, machine_) {
+      legality_(graph, analysis, machine_, known) {
   const size_t nodes = graph.nodes().size();
   clusters_.resize(nodes);
   of_.assign(nodes, -1);

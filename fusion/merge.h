@@ -30,7 +30,8 @@ namespace kiln {
 
 class Clusters {
  public:
-  Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options);
+  Clusters(const Graph& graph, const GraphAnalysis& analysis, const GroupOptions& options,
+           KnownVerdicts& known);
 
   // Merges until nothing is left to merge.
   void MergeAll();
@@ -91,6 +92,7 @@ class Clusters {
   static std::vector<Read> JoinedReads(const std::vector<Read>& a, const std::vector<Read>& b);
   Price PriceOfCluster(int cluster);
   bool IsWrittenInParts(const Group& group) const;
+  Group Alone(int cluster) const;
   Group Joined(int a, int b) const;
   std::vector<int64_t> LiveAfter(int a, int b);
 

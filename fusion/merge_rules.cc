@@ -71,6 +71,13 @@ Decision Clusters::MayMergeGreedily(int producer, int consumer) const {
   return Decision::Yes();
 }
 
+Group Clusters::Alone(int cluster) const {
+  Group group;
+  group.nodes = clusters_[static_cast<size_t>(cluster)].nodes;
+  group.outputs = Outputs(group.nodes);
+  return group;
+}
+
 Group Clusters::Joined(int a, int b) const {
   const std::vector<NodeId>& first = clusters_[static_cast<size_t>(a)].nodes;
   const std::vector<NodeId>& second = clusters_[static_cast<size_t>(b)].nodes;
@@ -84,6 +91,8 @@ Group Clusters::Joined(int a, int b) const {
 // Whether the two may be one kernel, and that takes less time than two.
 Decision Clusters::LegalAndPays(int a, int b, bool must_pay) {
   if (SameShape(a, b)) return Decision::Yes();  // traffic only goes down
+  if (must_pay && IsWrittenInParts(Alone(a)) && IsWrittenInParts(Alone(b)))
+    return Decision::No("a concat of concats is no launch: parts are written where they belong");
   const Verdict& verdict = legality_.Check(Joined(a, b));
   if (!verdict.legal || !must_pay) return verdict.legal;
   const Price& together = verdict.price;
@@ -115,9 +124,7 @@ bool Clusters::IsWrittenInParts(const Group& group) const {
 Price Clusters::PriceOfCluster(int cluster) {
   Cluster& asked = clusters_[static_cast<size_t>(cluster)];
   if (!asked.price) {
-    Group group;
-    group.nodes = asked.nodes;
-    group.outputs = Outputs(group.nodes);
+    const Group group = Alone(cluster);
     asked.price = legality_.Check(group).price;
     // A concat of many parts is a kernel that looks for each element's part, or is none: its parts
     // are written where they belong, or copied there.

@@ -324,9 +324,9 @@ int64_t PeakOf(const Graph& graph, const GraphAnalysis& analysis, const Grouping
 }
 
 Costs CostsOf(const Graph& graph, const GraphAnalysis& analysis, const Grouping& grouping,
-              const Machine& machine) {
+              const Machine& machine, KnownVerdicts& known) {
   Costs costs;
-  Legality legality(graph, analysis, machine);
+  Legality legality(graph, analysis, machine, known);
   for (const Group& group : grouping.groups) {
     if (group.kind == Group::Kind::kKernel) costs.ns += legality.Check(group).price.ns;
   }
@@ -342,7 +342,8 @@ struct Attempt {
 // The graph with more nodes computed twice, and its groups; nothing where that does not pay or, at
 // some time, more bytes are alive.
 absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping& grouping,
-                                             const GroupOptions& options, bool keeps_less) {
+                                             const GroupOptions& options, bool keeps_less,
+                                             KnownVerdicts& known) {
   const Machine& machine = MachineOf(options);
   KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis,
                         Analyse(graph, options.level, options.library));
@@ -356,11 +357,11 @@ absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping&
   }
   KILN_RETURN_IF_ERROR(attempt.graph.SortByFirstUse());
   attempt.graph.RemoveDead();
-  KILN_ASSIGN_OR_RETURN(attempt.grouping, FormGroups(attempt.graph, options));
+  KILN_ASSIGN_OR_RETURN(attempt.grouping, FormGroups(attempt.graph, options, known));
   KILN_ASSIGN_OR_RETURN(const GraphAnalysis after,
                         Analyse(attempt.graph, options.level, options.library));
-  const Costs old = CostsOf(graph, analysis, grouping, machine);
-  const Costs now = CostsOf(attempt.graph, after, attempt.grouping, machine);
+  const Costs old = CostsOf(graph, analysis, grouping, machine, known);
+  const Costs now = CostsOf(attempt.graph, after, attempt.grouping, machine, known);
   if (now.ns >= old.ns || now.peak > old.peak) return std::nullopt;
   return attempt;
 }
@@ -368,13 +369,14 @@ absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping&
 }  // namespace
 
 absl::StatusOr<Grouping> FormGroupsAndRecompute(Graph& graph, const GroupOptions& options) {
-  KILN_ASSIGN_OR_RETURN(Grouping grouping, FormGroups(graph, options));
+  KnownVerdicts known;
+  KILN_ASSIGN_OR_RETURN(Grouping grouping, FormGroups(graph, options, known));
   if (options.level < 3 || options.jit_level < 1 || options.rules != FusionRules::kPriced)
     return grouping;
   for (int round = 0; round < kMaxRounds; ++round) {
     std::optional<Attempt> better;
     for (const bool keeps_less : {false, true}) {
-      KILN_ASSIGN_OR_RETURN(better, Tried(graph, grouping, options, keeps_less));
+      KILN_ASSIGN_OR_RETURN(better, Tried(graph, grouping, options, keeps_less, known));
       if (better) break;
     }
     if (!better) break;

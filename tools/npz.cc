@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <set>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +50,8 @@ absl::StatusOr<size_t> FindEnd(absl::string_view bytes) {
   return Damaged("it has no end record");
 }
 
-absl::StatusOr<Tensor> ReadMember(absl::string_view bytes, size_t entry) {
+// `room`: bytes of members that are still possible; small archives could name one member often.
+absl::StatusOr<Tensor> ReadMember(absl::string_view bytes, size_t entry, uint64_t& room) {
   const uint64_t flags = At(bytes, entry + 8, 2), method = At(bytes, entry + 10, 2);
   const uint64_t packed = At(bytes, entry + 20, 4), size = At(bytes, entry + 24, 4);
   const uint64_t local = At(bytes, entry + 42, 4);
@@ -61,6 +65,8 @@ absl::StatusOr<Tensor> ReadMember(absl::string_view bytes, size_t entry) {
     return Damaged("a member has no header");
   const uint64_t data = local + kLocalBytes + At(bytes, local + 26, 2) + At(bytes, local + 28, 2);
   if (packed != size || !Holds(bytes, data, size)) return Damaged("a member ends behind the file");
+  if (size > room) return Damaged("members lie over each other");
+  room -= size;
   return ParseNpy(bytes.substr(data, size));
 }
 
@@ -70,7 +76,9 @@ absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ParseNpz(absl::strin
   KILN_ASSIGN_OR_RETURN(const size_t end, FindEnd(bytes));
   const uint64_t count = At(bytes, end + 10, 2);
   uint64_t entry = At(bytes, end + 16, 4);
+  uint64_t room = bytes.size();
   std::vector<std::pair<std::string, Tensor>> arrays;
+  std::set<std::string> names;
   for (uint64_t k = 0; k < count; ++k) {
     if (!Holds(bytes, entry, kEntryBytes) || At(bytes, entry, 4) != kEntry)
       return Damaged(absl::StrCat("entry ", k, " of ", count, " is none"));
@@ -78,10 +86,9 @@ absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ParseNpz(absl::strin
     if (!Holds(bytes, entry + kEntryBytes, name_bytes)) return Damaged("a name is cut");
     const absl::string_view file = bytes.substr(entry + kEntryBytes, name_bytes);
     const std::string name(absl::StripSuffix(file, ".npy"));
-    for (const auto& [other, tensor] : arrays) {
-      if (other == name) return Invalid("npz archive: \"", Printable(name), "\" stands twice");
-    }
-    absl::StatusOr<Tensor> array = ReadMember(bytes, entry);
+    if (!names.insert(name).second)
+      return Invalid("npz archive: \"", Printable(name), "\" stands twice");
+    absl::StatusOr<Tensor> array = ReadMember(bytes, entry, room);
     if (!array.ok())
       return Annotate(array.status(), absl::StrCat("array \"", Printable(name), "\""));
     arrays.emplace_back(name, *std::move(array));
@@ -91,7 +98,12 @@ absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ParseNpz(absl::strin
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(absl::string_view path) {
-  KILN_ASSIGN_OR_RETURN(const auto file, RealFileSystem().OpenRead(path));
+  // Links are followed, as for .npy; of one that leads nowhere the error is that of opening it.
+  std::error_code error;
+  const std::string file_path =
+      std::filesystem::weakly_canonical(std::string(path), error).string();
+  KILN_ASSIGN_OR_RETURN(const auto file,
+                        RealFileSystem().OpenRead(error ? std::string(path) : file_path));
   KILN_ASSIGN_OR_RETURN(const ReadableFile::Mapping mapping, file->Map());
   auto arrays = ParseNpz(mapping.bytes);
   if (!arrays.ok()) return Annotate(arrays.status(), absl::StrCat("\"", Printable(path), "\""));

@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/file_system.h"
+#include "base/publish_file.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "graph/tensors.h"
@@ -169,6 +171,10 @@ class Run {
     history_.data = {flags_.seed, train_.size(), flags_.batch};
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
+    // What cannot be written in the end is said before hours of training.
+    for (const std::string* path : {&flags_.checkpoint, &flags_.output, &flags_.curve}) {
+      if (!path->empty()) KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
+    }
     if (!flags_.resume) return absl::OkStatus();
     if (flags_.checkpoint.empty()) return Invalid("--resume: give --checkpoint FILE to go on from");
     KILN_ASSIGN_OR_RETURN(auto metadata, trainer_->Load(flags_.checkpoint));

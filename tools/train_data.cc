@@ -37,6 +37,9 @@ absl::StatusOr<Tensor> As(const Tensor& tensor, DType type) {
       WriteFloat(out, i, static_cast<double>(ReadInt(tensor, i)));
     } else {
       WriteInt(out, i, ReadInt(tensor, i));
+      if (ReadInt(out, i) != ReadInt(tensor, i))
+        return Invalid("element ", i, " is ", ReadInt(tensor, i), ", which the input, ", Name(type),
+                       ", cannot have");
     }
   }
   return out;

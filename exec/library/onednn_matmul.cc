@@ -68,7 +68,14 @@ Epilogue EpilogueOf(const MatmulDescs& d, const Request& request) {
   Dims over_columns(d.c.size(), 1);
   over_columns.back() = d.c.back();
   epilogue.bias = d.operands[0] == over_columns && d.operand_strides[0].back() == 1;
-  if (epilogue.bias) epilogue.post_ops.erase(epilogue.post_ops.begin());
+  if (epilogue.bias) {
+    epilogue.post_ops.erase(epilogue.post_ops.begin());
+    return epilogue;
+  }
+  // A run that is repeated for a NaN reads the operand again.
+  epilogue.sum = request.spent == epilogue.first_operand && !MayDropNan(request.post_ops) &&
+                 d.operands[0] == d.c && d.operand_strides[0] == d.c_strides &&
+                 IsDense(request.outputs[0]);
   return epilogue;
 }
 

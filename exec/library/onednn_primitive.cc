@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -30,11 +31,18 @@ int64_t RoundUp(int64_t n) { return (n + 63) / 64 * 64; }
 
 // Post-ops as attributes of a primitive. The operand of the k-th has argument id
 // ArgumentOf(k); `operands` are their layouts in terms of the primitive's output.
-dnnl::post_ops Translate(const std::vector<PostOp>& post_ops, const std::vector<Desc>& operands) {
+// `sum`: the first is a sum with what is in the output's place.
+dnnl::post_ops Translate(const std::vector<PostOp>& post_ops, const std::vector<Desc>& operands,
+                         bool sum) {
   using dnnl::algorithm;
   dnnl::post_ops made;
   size_t operand = 0;
   for (const PostOp& op : post_ops) {
+    if (sum && made.len() == 0) {
+      made.append_sum();
+      ++operand;
+      continue;
+    }
     const auto number = [&](size_t i) { return static_cast<float>(op.numbers[i]); };
     const auto eltwise = [&](algorithm a, float alpha, float beta) {
       made.append_eltwise(a, alpha, beta);
@@ -333,6 +341,8 @@ absl::Status OneDnnPrimitive::RunOnce(const Arguments& a, State& state, bool& in
       if (slots_[i].reorder && slots_[i].from == Slot::From::kInput)
         state.Reorder(*slots_[i].reorder, state.handles[i].user, state.handles[i].own);
     }
+    if (sum_ && a.inputs[sum_->first] != a.outputs[0])
+      std::memcpy(a.outputs[0], a.inputs[sum_->first], sum_->second);
     if (make_repeat_) {
       const InvalidWatch watch;
       state.Execute(primitive_);
@@ -436,7 +446,7 @@ bool MayDropNan(const std::vector<PostOp>& post_ops) {
 
 dnnl::primitive_attr AttributesOf(const Epilogue& epilogue) {
   dnnl::primitive_attr attributes = StrictAttributes();
-  attributes.set_post_ops(Translate(epilogue.post_ops, epilogue.operands));
+  attributes.set_post_ops(Translate(epilogue.post_ops, epilogue.operands, epilogue.sum));
   return attributes;
 }
 
@@ -446,6 +456,10 @@ void AddOperands(const Epilogue& epilogue, OneDnnPrimitive& primitive) {
     if (!FindPostOp(epilogue.post_ops[k].name)->operand) continue;
     const Desc& desc = epilogue.operands[operand];
     const size_t input = epilogue.first_operand + (epilogue.bias ? 1 : 0) + operand++;
+    if (epilogue.sum && k == 0) {
+      primitive.SumInto(input, desc.get_size());
+      continue;
+    }
     primitive.AddSlot(ArgumentOf(k), Slot::From::kInput, static_cast<int>(input), desc, desc,
                       nullptr);
   }

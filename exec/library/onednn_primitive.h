@@ -203,11 +203,17 @@ class OneDnnPrimitive final : public Primitive {
   // repeated without post-ops in oneDNN, and with loops for them.
   void RepeatWithout(const Operator& op, Request request);
 
+  // The primitive sums into its output: input `k`, dense and of as many bytes, is there before.
+  void SumInto(size_t k, size_t bytes) { sum_ = {k, bytes}; }
+
   void Describe(std::string text) { description_ = std::move(text); }
   std::string description() const override { return description_; }
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   int64_t packed_bytes() const override { return packed_bytes_; }
   bool ReadsInput(size_t k) const override;
+  std::optional<size_t> in_place() const override {
+    return sum_ ? std::optional(sum_->first) : std::nullopt;
+  }
 
   std::unique_ptr<CallState> NewState() const override;
   absl::Status Run(const Arguments& a) const override;
@@ -225,6 +231,7 @@ class OneDnnPrimitive final : public Primitive {
   int64_t scratchpad_at_ = -1;
   int64_t scratch_bytes_ = 0;
   int64_t packed_bytes_ = 0;
+  std::optional<std::pair<size_t, size_t>> sum_;  // input, bytes
   std::string description_;
   std::function<absl::StatusOr<std::unique_ptr<Primitive>>()> make_repeat_;
 };
@@ -255,6 +262,7 @@ bool MayDropNan(const std::vector<PostOp>& post_ops);
 // Post-ops of a primitive about to be made: those that oneDNN runs, in its terms.
 struct Epilogue {
   bool bias = false;  // the first post-op adds a vector over the channels: the primitive's own bias
+  bool sum = false;   // the first of the others adds what the output's memory holds before
   std::vector<PostOp> post_ops;  // the others
   std::vector<Desc> operands;    // of `post_ops`, in order
   size_t first_operand = 0;      // the request's input that is the bias, or operands[0]

@@ -203,6 +203,7 @@ Request WithoutPostOps(const Request& request) {
   Request alone = request;
   alone.inputs.resize(request.inputs.size() - CountOperands(request.post_ops));
   alone.post_ops.clear();
+  alone.spent.reset();
   return alone;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,8 @@ struct Request {
   std::vector<Operand> inputs;   // the operator's own, then the operands of post-ops, in order
   std::vector<Operand> outputs;  // present, and without zero extents
   std::vector<PostOp> post_ops;
+  // An operand of a post-op, in memory that nothing reads after the call: the output may lie there.
+  std::optional<size_t> spent = {};
 };
 
 // What one caller of a primitive keeps from one run to the next, as oneDNN's handles of operands.
@@ -84,6 +87,9 @@ class Primitive {
   virtual int64_t packed_bytes() const { return 0; }  // weights kept in another layout
   // False: input k is a constant, and Run reads what was made of it alone.
   virtual bool ReadsInput(size_t /*k*/) const { return true; }
+  // The input that may lie where output 0 does, byte by byte: Run adds to it there, and copies it
+  // there first where it lies elsewhere.
+  virtual std::optional<size_t> in_place() const { return std::nullopt; }
   // What is known of the code that runs beyond its implementation's name; may be empty.
   virtual std::string description() const { return {}; }
   // What a caller gives to all its runs; null: it needs none.

@@ -5,8 +5,9 @@
 //   c = Add(a, b)
 //   dc_da = Gradient <xs = ["a", "b"], y = "c"> (a, b)
 //
-// An input that is the tensor it stands for changes nothing; for others what lies between is
-// computed again.
+// A named tensor has the value of its input, whatever other named ones change behind it. An input
+// that is the tensor it stands for changes nothing, and its gradient is that of all ways to y, also
+// through other inputs; for others what lies between is computed again.
 #include <cstddef>
 #include <map>
 #include <set>
@@ -84,7 +85,7 @@ ValueId Again(GraphBuilder& b, ValueId y, std::map<ValueId, ValueId> instead) {
     bool other = false;
     for (ValueId& input : inputs) {
       const auto found = instead.find(input);
-      if (found == instead.end()) continue;
+      if (found == instead.end() || found->second == input) continue;
       input = found->second;
       other = true;
     }
@@ -121,6 +122,10 @@ absl::Status Importer::AddGradient(Scope& scope, const NodeProto& node,
     if (inputs[k].kind != Slot::Kind::kTensor)
       return absl::InvalidArgumentError(absl::StrCat("input ", k, " is no tensor"));
     given.push_back(inputs[k].id);
+    if (instead.count(named) != 0)
+      return absl::InvalidArgumentError(absl::StrCat(
+          Quoted(attrs.names[k]), " is named twice, or is another named tensor by another name"));
+    instead[named] = named;
     if (given.back() == named) continue;
     const Value &is = scope.graph->value(given.back()), &was = scope.graph->value(named);
     if (is.type != was.type || is.shape != was.shape) {
@@ -132,7 +137,7 @@ absl::Status Importer::AddGradient(Scope& scope, const NodeProto& node,
     instead[named] = given.back();
   }
   KILN_ASSIGN_OR_RETURN(const ValueId y, tensor(attrs.y));
-  const ValueId loss = instead.empty() ? y : Again(b, y, std::move(instead));
+  const ValueId loss = Again(b, y, std::move(instead));
   KILN_RETURN_IF_ERROR(b.status());
   given.resize(attrs.xs);
   KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> gradients, Gradients(b, loss, given));

@@ -115,11 +115,8 @@ class Head {
       const ValueId off = Where(IsTarget(chunk, 0), Sub(p, Number(1)), p);
       const ValueId g = To(b_, Mul(off, Row(scale)), stored_);
       rows.push_back(Product(g, hidden_, false, false));
-      // Less the product with -g: a sum would become post-ops of the first product, for which all
-      // others would have to be there.
-      const ValueId minus = Product(b_.Op("neg", {g}), chunk.weight, true, false);
-      step.hidden_gradient =
-          step.hidden_gradient.valid() ? Sub(step.hidden_gradient, minus) : b_.Op("neg", {minus});
+      const ValueId part = Product(g, chunk.weight, true, false);
+      step.hidden_gradient = step.hidden_gradient.valid() ? Add(step.hidden_gradient, part) : part;
     }
     step.weight_gradient = b_.Op("concat", rows, {{"axis", int64_t{0}}});
     return step;
@@ -137,8 +134,9 @@ class Head {
 }  // namespace
 
 int64_t SmallChunk(int64_t classes) {
-  constexpr int64_t kAlive = 6, kHundredth = 100, kLine = 16;
-  const int64_t most = classes / (kAlive * kHundredth);
+  // Three chunks are a hundredth, and a little stays for what has one number for each place.
+  constexpr int64_t kChunks = 360, kLine = 16;
+  const int64_t most = classes / kChunks;
   return most >= kLine ? most / kLine * kLine : std::max<int64_t>(1, most);
 }
 

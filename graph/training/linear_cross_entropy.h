@@ -9,8 +9,9 @@
 //             dW_k = g * hidden,  dhidden += g^T * W_k
 //
 // The two products are written from opposite sides, so that no pass takes one for the other and
-// keeps it. About six chunks of logits are alive at once, and a product with the shape of `hidden`:
-// of 128,256 classes, chunks of 208 take a hundredth of the memory of all logits.
+// keeps it. Two chunks of logits are alive at once, and what a product copies of one; parts of the
+// gradients are added, or written, where those lie. Of 128,256 classes, chunks of 352 take less
+// than a hundredth of the memory of all logits.
 #ifndef KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 #define KILN_GRAPH_TRAINING_LINEAR_CROSS_ENTROPY_H_
 
@@ -27,8 +28,8 @@ struct LinearCrossEntropyStep {
   ValueId hidden_gradient, weight_gradient;  // of the loss
 };
 
-// The classes of a chunk of which six take at most a hundredth of the memory of all logits, in
-// whole lines of 64 bytes of f32 where there are enough; at least 1.
+// A 360th of the classes, in whole lines of 64 bytes of f32 where there are enough; at least 1. The
+// head then takes at most a hundredth of the memory of all logits.
 int64_t SmallChunk(int64_t classes);
 
 // `hidden` [n, h], `weight` [classes, h] of one float type, `target` [n] of integers, where places

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -165,6 +166,20 @@ TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
             "classes", "--compile-mode", "never", "-q"});
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("2 steps, loss "));
+  const std::string link = dir_.File("link.npz");
+  std::filesystem::create_symlink(archive, link);
+  EXPECT_EQ(Kiln(Command({"--data", link})).exit, 0);
+}
+
+// Before the first step, not behind the last: folders that are not there, cannot be written, or
+// stand where the file would.
+TEST_F(TrainTest, FilesThatCannotBeWrittenAreSaidFirst) {
+  for (const char* flag : {"--checkpoint", "--output", "--curve"}) {
+    for (const std::string& path : {dir_.File("no/file"), std::string("/proc/file"), dir_.path()}) {
+      const ProcessResult result = Fails(Command({flag, path}), 7, path);
+      EXPECT_THAT(result.err, testing::Not(HasSubstr("epoch"))) << flag << " " << path;
+    }
+  }
 }
 
 TEST(Npz, DamagedArchivesAreRefused) {
@@ -184,6 +199,98 @@ TEST(Npz, DamagedArchivesAreRefused) {
   std::string packed = good;
   packed[packed.rfind("PK\x01\x02") + 10] = 8;
   EXPECT_THAT(ParseNpz(packed).status().message(), HasSubstr("numpy.savez, not"));
+}
+
+// Entries that name one member often: what is read is never more than the file.
+TEST(Npz, MembersDoNotLieOverEachOther) {
+  const Tensor tensor = Tensor::Allocate(DType::kU8, {1 << 20});
+  const std::string good = Stored("a.npy", NpyBytes(tensor));
+  const size_t directory = good.rfind("PK\x01\x02"), end = good.rfind("PK\x05\x06");
+  std::string bad = good.substr(0, directory), tail = good.substr(end);
+  for (int k = 0; k < 200; ++k) {
+    std::string entry = good.substr(directory, end - directory);
+    entry[46] = static_cast<char>('!' + k);  // the name's first character
+    bad += entry;
+  }
+  tail[8] = tail[10] = static_cast<char>(200);
+  EXPECT_THAT(ParseNpz(bad + tail),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("members lie over each other")));
+}
+
+// Random headers, some of them hostile, in both kinds of file: the numbers that were written, in
+// the order that the header says, or an error; never a signal, and no memory that the file has not.
+TEST(TrainData, RandomFilesAreReadOrRefused) {
+  const TempDir dir;
+  const std::vector<PortInfo> ports = {{"x", DType::kF32, {Dim::Symbol("n"), Dim::Symbol("m")}}};
+  std::mt19937 random(3);
+  const auto any = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  size_t read = 0, refused = 0;
+  for (int k = 0; k < 300; ++k) {
+    const size_t n = 1 + any(4), m = 1 + any(4);
+    const bool fortran = any(2) == 0, wide = any(2) == 0;
+    std::string descr = wide ? "<i8" : "|u1";
+    std::string shape = absl::StrCat("(", n, ", ", m, ")");
+    size_t bytes = n * m * (wide ? 8 : 1);
+    const char* const descrs[] = {"|O", ">i8", "<c16", "<U3", "|V8", "", "<i8,<i8", "<f3"};
+    const char* const shapes[] = {"(9223372036854775807,)",
+                                  "(4294967296, 4294967296)",
+                                  "(-1, 4)",
+                                  "()",
+                                  "(0, 5)",
+                                  "(3,",
+                                  "(1.5, 2)",
+                                  "(99999999999999999999, 1)"};
+    const size_t harm = any(6);
+    if (harm == 0) descr = descrs[any(8)];
+    if (harm == 1) shape = shapes[any(8)];
+    if (harm == 2) bytes = any(2) == 0 ? bytes - 1 : bytes + 1;
+    std::string header =
+        absl::StrCat("{'descr': '", descr, "', 'fortran_order': ", fortran ? "True" : "False",
+                     ", 'shape': ", shape, ", }");
+    if (harm == 3) header.resize(any(header.size()));
+    std::string file = std::string("\x93NUMPY\x01\x00", 8);
+    file += {static_cast<char>(header.size()), '\0'};
+    file += header;
+    for (size_t i = 0; i < bytes; ++i) {  // in the order of the file
+      const bool low = !wide || i % 8 == 0;
+      file.push_back(static_cast<char>(low ? 1 + i / (wide ? 8 : 1) : 0));
+    }
+    const bool zip = any(2) == 0;
+    const std::string path = dir.File(zip ? "a.npz" : "a.npy");
+    std::ofstream(path, std::ios::binary) << (zip ? Stored("x.npy", file) : file);
+    const absl::StatusOr<Samples> samples = Samples::Read("--data", {path}, "--labels", "", ports);
+    ASSERT_EQ(samples.ok(), harm > 3) << header << ": " << samples.status();
+    if (!samples.ok()) {
+      ++refused;
+      EXPECT_FALSE(samples.status().message().empty());
+      continue;
+    }
+    ++read;
+    std::vector<int64_t> order(n);
+    for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(i);
+    KILN_ASSERT_OK_AND_ASSIGN(const NamedTensors batch,
+                              samples->Batch(order, 0, static_cast<int64_t>(n)));
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j < m; ++j) {
+        EXPECT_EQ(ReadFloat(batch[0].second, static_cast<int64_t>(i * m + j)),
+                  static_cast<double>(1 + (fortran ? j * n + i : i * m + j)));
+      }
+    }
+  }
+  EXPECT_GT(read, 50u);
+  EXPECT_GT(refused, 50u);
+}
+
+TEST(TrainData, IntegersThatDoNotFitAreRefused) {
+  const TempDir dir;
+  const std::vector<PortInfo> ports = {{"x", DType::kI8, {Dim::Symbol("n")}}};
+  const std::string path = dir.File("x.npy");
+  KILN_ASSERT_OK(WriteNpy(path, I64({2}, {-128, 127})));
+  KILN_EXPECT_OK(Samples::Read("--data", {path}, "--labels", "", ports).status());
+  KILN_ASSERT_OK(WriteNpy(path, I64({2}, {1, 300})));
+  EXPECT_THAT(Samples::Read("--data", {path}, "--labels", "", ports).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("input \"x\": element 1 is 300, which the input, i8")));
 }
 
 TEST(TrainData, OrdersAreThoseOfTheSeed) {

@@ -516,6 +516,50 @@ TEST(ConvTranspose, OfSmallImagesIsAProductAndASumOfTaps) {
             "oneDNN, layouts kept");
 }
 
+// An operand that nothing reads afterwards may lie where the output does; where it does not, the
+// bits are the same.
+TEST(Matmul, AddsToASpentOperandInItsPlace) {
+  const int64_t cases[][3] = {{100, 48, 700}, {300, 200, 64}, {64, 1, 33}, {40, 600, 40}};
+  for (const auto& [m, k, n] : cases) {
+    for (const int64_t trans_a : {0, 1}) {
+      for (const bool more : {false, true}) {
+        const std::string what = absl::StrCat(m, " ", k, " ", n, " ", trans_a, " ", more);
+        const Array<float> a = Random(trans_a != 0 ? Extents{k, m} : Extents{m, k}, 1),
+                           b = Random({k, n}, 2), added = Random({m, n}, 3);
+        Array<float> apart({m, n}), once = added;
+        Request request;
+        request.attributes = {{"trans_a", std::vector<int64_t>{trans_a}}};
+        for (const auto* x : {&a, &b, &added}) request.inputs.push_back(Describe(*x, DType::kF32));
+        request.outputs = {Describe(apart, DType::kF32)};
+        request.post_ops = {{"add", {}}};
+        if (more) request.post_ops.push_back({"linear", {2, 0.5}});
+        EXPECT_FALSE(Make(*Find("matmul"), request, NewSession()).value()->in_place()) << what;
+        request.spent = 2;
+        const auto made = Make(*Find("matmul"), request, NewSession());
+        ASSERT_TRUE(made.ok());
+        ASSERT_EQ((*made)->in_place(), 2u) << what << " " << (*made)->description();
+        std::vector<double> want = NaiveMatmul(a, b, {m, n}, trans_a != 0, false);
+        for (size_t i = 0; i < want.size(); ++i) {
+          want[i] += added.data[i];
+          if (more) want[i] = 2 * want[i] + 0.5;
+        }
+        ASSERT_TRUE(RunOp("matmul", request, {a.data.data(), b.data.data(), added.data.data()},
+                          apart.data.data(), NewSession())
+                        .ok());
+        ExpectNear(apart, want, what);
+        std::vector<uint8_t> scratch(static_cast<size_t>((*made)->scratch_bytes()) + 64);
+        void* at = scratch.data();
+        size_t room = scratch.size();
+        void* in[] = {const_cast<float*>(a.data.data()), const_cast<float*>(b.data.data()),
+                      once.data.data()};
+        void* out[] = {once.data.data()};
+        ASSERT_TRUE((*made)->Run({in, out, std::align(64, room - 63, at, room), nullptr}).ok());
+        EXPECT_EQ(once.data, apart.data) << what;
+      }
+    }
+  }
+}
+
 TEST(Conv, KeepsChannelsInnermost) {
   const ConvCase of_padding = {{1, 16, 1, 6, 6},
                                {16, 1, 1, 3, 3},

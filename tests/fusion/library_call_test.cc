@@ -156,6 +156,23 @@ TEST(FindLibraryCalls, DoesItsNodeAloneBelowLevelTwo) {
   EXPECT_THAT(CallsOf(FinishOrDie(l.b), 1)[0].post_ops, IsEmpty());
 }
 
+// A sum of products is taken along by the later of two, whose operands are there: of many, each
+// adds to the sum so far.
+TEST(FindLibraryCalls, SumsAreTakenAlongByTheLastProduct) {
+  const Graph graph = Parsed(
+      "graph sum\ninput x : f32 [64, 32]\ninput y : f32 [64, 32]\ninput w : f32 [32, 16]\n"
+      "p0 = matmul(x, w)\np1 = matmul(y, w)\ns1 = add(p0, p1)\na = relu(x)\n"
+      "p2 = matmul(a, w)\ns2 = add(p2, s1)\noutput s2\n");
+  const std::vector<LibraryCall> calls = CallsOf(graph);
+  ASSERT_THAT(calls, SizeIs(3));
+  EXPECT_THAT(PostOps(calls[0]), IsEmpty());
+  EXPECT_EQ(calls[0].stopped, "the call that comes last takes the sum along");
+  for (const size_t k : {1, 2}) {
+    EXPECT_THAT(PostOps(calls[k]), ElementsAre("add")) << k;
+    EXPECT_EQ(calls[k].inputs.back().base, calls[k - 1].output.base) << k;
+  }
+}
+
 TEST(FindLibraryCalls, SaysWhyItStops) {
   struct Case {
     ValueId (*next)(Layer& l);

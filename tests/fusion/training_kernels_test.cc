@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "fusion/form_groups.h"
 #include "fusion/recompute.h"
 #include "graph/gradient/gradients.h"
 #include "tests/fusion/nets.h"
@@ -179,6 +180,22 @@ std::string NameOf(const testing::TestParamInfo<Layer>& info) { return info.para
 INSTANTIATE_TEST_SUITE_P(Layers, LayerTest, testing::ValuesIn(kLayers), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, LayerTest, testing::ValuesIn(kLosses), NameOf);
 
+// Verdicts of other graphs, remembered, change no group and no reason.
+TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
+  KnownVerdicts known;
+  for (int round = 0; round < 2; ++round) {
+    for (const Layer& layer : kLayers) {
+      SCOPED_TRACE(layer.name);
+      Graph graph;
+      GroupsOf(layer, round == 0 ? "64" : "n", graph);
+      const Grouping alone = Grouped(graph);
+      const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
+      ASSERT_THAT(after, IsOk());
+      EXPECT_EQ(ToString(*after, graph), ToString(alone, graph));
+    }
+  }
+}
+
 // What the gradient can make of the layer's input and of a few numbers for each row is not stored.
 TEST(Recompute, CheapElementsAreNotStored) {
   for (const auto& [name, stored] :
@@ -212,6 +229,19 @@ TEST(Optimizer, ReadsAFlatGradientOfManyPartsAsOne) {
   std::vector<size_t> nodes;
   for (const Group& group : KernelGroups(*grouping)) nodes.push_back(group.nodes.size());
   EXPECT_EQ(nodes, (std::vector<size_t>{1, 3})) << ToString(*grouping, graph);
+}
+
+// Concats of concats, as those of more parts than 256 become, are no launches at all.
+TEST(Optimizer, WritesAFlatGradientOfHundredsOfPartsInParts) {
+  std::string text = "graph g\ninput x : f32 [16, 16]\n", parts;
+  for (int k = 0; k < 300; ++k) {
+    absl::StrAppend(&text, "input w", k, " : f32 [16, 16]\ng", k, " = matmul(x, w", k, ")\n");
+    absl::StrAppend(&parts, k == 0 ? "" : ", ", "g", k);
+  }
+  absl::StrAppend(&text, "g = concat(", parts, ") {axis = 0}\noutput g\n");
+  Graph graph = Parsed(text);
+  EXPECT_THAT(RunPasses(graph, {}), IsOk());
+  for (const Group& group : KernelGroups(Grouped(graph))) EXPECT_EQ(group.nodes.size(), 1u);
 }
 
 }  // namespace

@@ -26,22 +26,33 @@ struct PlainNetwork {
   bool adam = false;
   double lr = 0.1, momentum = 0, clip_norm = 0, decay = 0;
 
+  bool bf16_products = false;  // of training: operands and results of products are rounded to bf16
+
   std::vector<Numbers> first, second;  // moments, weights before biases, layer by layer
   int updates = 0;
 
   size_t layers() const { return weights.size(); }
 
-  std::vector<Numbers> Forward(const Numbers& x, size_t n) const {
+  // Of a product's operand or result: 8 significant bits, ties to even.
+  static double Bf16(double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
+  }
+
+  // As the model is for inference, which rounds nothing, or for training.
+  std::vector<Numbers> Forward(const Numbers& x, size_t n, bool training = false) const {
+    const auto r = [&](double v) { return training && bf16_products ? Bf16(v) : v; };
     std::vector<Numbers> values = {x};
     for (size_t l = 0; l < layers(); ++l) {
       const size_t in = widths[l], out = widths[l + 1];
       Numbers y(n * out);
       for (size_t i = 0; i < n; ++i) {
         for (size_t o = 0; o < out; ++o) {
-          double sum = biases[l][o];
+          double sum = 0;
           for (size_t k = 0; k < in; ++k)
-            sum += values.back()[i * in + k] * weights[l][k * out + o];
-          y[i * out + o] = Activated(activations[l], sum);
+            sum += r(values.back()[i * in + k]) * r(weights[l][k * out + o]);
+          y[i * out + o] = Activated(activations[l], r(sum) + biases[l][o]);
         }
       }
       values.push_back(std::move(y));
@@ -51,7 +62,8 @@ struct PlainNetwork {
 
   // Of n samples. Labels: n classes, or n * out numbers.
   double Step(const Numbers& x, const Numbers& labels, size_t n) {
-    const std::vector<Numbers> values = Forward(x, n);
+    const auto r = [&](double v) { return bf16_products ? Bf16(v) : v; };
+    const std::vector<Numbers> values = Forward(x, n, /*training=*/true);
     Numbers back;
     const double value = LossOf(values.back(), labels, n, back);
     std::vector<Numbers> gradients(2 * layers());
@@ -64,10 +76,13 @@ struct PlainNetwork {
           const double g = back[i * out + o];
           db[o] += g;
           for (size_t k = 0; k < in; ++k) {
-            dw[k * out + o] += values[l][i * in + k] * g;
-            before[i * in + k] += weights[l][k * out + o] * g;
+            dw[k * out + o] += r(values[l][i * in + k]) * r(g);
+            before[i * in + k] += r(weights[l][k * out + o]) * r(g);
           }
         }
+      }
+      for (Numbers* const product : {&dw, &before}) {
+        for (double& value : *product) value = r(value);
       }
       gradients[2 * l] = std::move(dw);
       gradients[2 * l + 1] = std::move(db);
