@@ -37,7 +37,7 @@ void Polynomial(const Operands& in, Rows& out) {
 void SoftmaxRows(const Operands& in, Rows& out) {
   for (Eigen::Index i = 0; i < out.rows(); ++i) {
     out.row(i) = (in[0].row(i) - in[0].row(i).maxCoeff()).exp();
-    out.row(i) *= 1.0f / out.row(i).sum();
+    out.row(i) /= out.row(i).sum();
   }
 }
 
@@ -66,7 +66,7 @@ void MandelbrotSteps(const Operands& in, Rows& out) {
 void NormaliseRows(const Operands& in, Rows& out) {
   for (Eigen::Index i = 0; i < out.rows(); ++i) {
     out.row(i) = in[0].row(i) - in[0].row(i).mean();
-    out.row(i) *= 1.0f / std::sqrt(out.row(i).square().mean() + 1e-5f);
+    out.row(i) /= std::sqrt(out.row(i).square().mean() + 1e-5f);
   }
 }
 

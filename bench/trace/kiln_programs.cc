@@ -90,6 +90,7 @@ Prepared Traced(F function, const TraceOptions& options, const std::vector<Tenso
   auto state = std::make_shared<State>(State{trace(function, options), {}, {}});
   for (const Tensor& tensor : inputs) state->arguments.push_back(Array::of(tensor));
   return {[state] {
+            state->result = Array();  // as in the peers' loops: nobody has the last result
             state->result = state->traced(state->arguments[K]...);
             return state->result.status();
           },
