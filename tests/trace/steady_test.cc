@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls do not cost: memory for operations, the compiler in the way of a second call, a program
-// for each place of an array that is looked at.
+// What calls do not cost: memory for operations, the compiler in the way of a second call, a
+// program for each place of an array that is looked at.
 #include <gtest/gtest.h>
 
 #include <atomic>
