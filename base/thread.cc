@@ -96,7 +96,10 @@ void ForEachInParallel(size_t n, const std::function<void(size_t)>& fn, int thre
   };
   {
     std::vector<Thread> others;
-    const size_t most = std::min(n, static_cast<size_t>(threads > 0 ? threads : Processors()));
+    // Processors reads files: not for what one thread does.
+    const bool alone = n <= 1 || NoThreads::Active();
+    const size_t most =
+        alone ? 1 : std::min(n, static_cast<size_t>(threads > 0 ? threads : Processors()));
     others.reserve(most);
     while (others.size() + 1 < most) {
       absl::StatusOr<Thread> thread = Thread::Start(work);

@@ -157,6 +157,24 @@ def training_kernels(reports):
     return table(["kernel", *(h for t in titles(columns) for h in (f"{t}: ms", "of a copy's bandwidth", "ratio"))], body)
 
 
+def programs(reports):
+    """A row for each program of arrays: Kiln's time, those of the peers that agree, and the ratio to the fastest."""
+    columns = newest(reports, "programs")
+    if not columns:
+        return ""
+    body = []
+    for name, rows in rows_of(columns):
+        cells = [name.replace("_", " ")]
+        for row in rows:
+            of = row["runtimes"] if row else {}
+            rivals_ = ", ".join(f"{peer} {ms(times['min_ms'])}" for peer, times in of.items() if times.get("agrees"))
+            cells += [ms(of["kiln"]["min_ms"]) if "kiln" in of else "-", rivals_, ratio_text(row["ratio"]) if row and "ratio" in row else "-"]
+        body.append(cells)
+    means = [mean_of([r["ratio"] for r in c.report["rows"] if "ratio" in r]) for c in columns]
+    body.append(["**geomean**", *(cell for mean in means for cell in ("", "", ratio_text(mean)))])
+    return table(["program", *(h for t in titles(columns) for h in (f"{t}: ms", "peers", "ratio"))], body)
+
+
 def left_out(columns, what):
     """A line for each peer that could not run rows, or whose results differ."""
     found = collections.defaultdict(list)

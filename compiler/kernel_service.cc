@@ -661,12 +661,18 @@ absl::StatusOr<std::vector<std::vector<std::shared_ptr<KernelHandle>>>> KernelSe
     for (int j = 0; j < program.kernels(i).choices_size(); ++j) jobs.emplace_back(i, j);
   }
   std::vector<absl::Status> results(jobs.size());
-  ForEachInParallel(jobs.size(), [&](size_t k) {
-    const auto [i, j] = jobs[k];
-    auto handle = Get(WantedOf(program.kernels(i), program.kernels(i).choices(j)), may_wait);
-    results[k] = handle.status();
-    if (handle.ok()) handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
-  });
+  // Kernels of the VM are made in less time than a thread takes to start.
+  const int threads = options_.compile_mode == CompileMode::kNever ? 1 : 0;
+  ForEachInParallel(
+      jobs.size(),
+      [&](size_t k) {
+        const auto [i, j] = jobs[k];
+        auto handle = Get(WantedOf(program.kernels(i), program.kernels(i).choices(j)), may_wait);
+        results[k] = handle.status();
+        if (handle.ok())
+          handles[static_cast<size_t>(i)][static_cast<size_t>(j)] = *std::move(handle);
+      },
+      threads);
   {
     const MutexLock lock(mutex_);
     counts_.ms += MsSince(start);

@@ -13,6 +13,7 @@
 #include "compiler/element_moves.h"
 #include "compiler/kernel_choice.h"
 #include "compiler/kernel_key.h"
+#include "compiler/lowered_groups.h"
 #include "compiler/tuner.h"
 #include "exec/support/device.h"
 #include "fusion/lower.h"
@@ -55,6 +56,7 @@ class Builder {
         device_memory_(!OnHost(machine_.target.device)),
         library_(LibraryRulesOf(options)),
         dump_(options.dump),
+        lowered_(graph),
         moves_(graph, grouping) {}
 
   absl::StatusOr<BuiltProgram> Build() {
@@ -280,7 +282,7 @@ class Builder {
   }
 
   absl::Status AddKernel(const Group& group) {
-    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, group);
+    absl::StatusOr<LoweredGroup> lowered = lowered_.Lower(group);
     if (!lowered.ok()) {
       return absl::Status(lowered.status().code(),
                           absl::StrCat("node \"", NameOf(graph_, group), "\" (",
@@ -308,10 +310,16 @@ class Builder {
   absl::StatusOr<int> KernelIndex(const Group& group, const LoweredGroup& lowered) {
     const Kernel& kernel = lowered.canonical.kernel;
     program::KernelDef def;
-    def.set_grain(GrainFor(kernel, machine_));
     def.set_text(Print(kernel));
+    const SizeClass known = KnownExtents(lowered);
+    // Choices follow from text and extents, unless somebody else makes them.
+    int* const chosen = options_.tuner == nullptr && !options_.choose
+                            ? &chosen_.try_emplace({def.text(), known.at_most}, -1).first->second
+                            : nullptr;
+    if (chosen != nullptr && *chosen >= 0) return *chosen;
+    def.set_grain(GrainFor(kernel, machine_));
     if (AcceptsKernel(kernel, machine_.target)) {
-      AddChoices(lowered, def);
+      AddChoices(lowered, known, def);
     } else {
       def.add_choices()->set_row_step(1);  // for the VM
     }
@@ -322,6 +330,7 @@ class Builder {
       def.set_name(OpsOf(graph_, group));
       *out_.program.add_kernels() = std::move(def);
     }
+    if (chosen != nullptr) *chosen = at->second;
     return at->second;
   }
 
@@ -336,11 +345,15 @@ class Builder {
         candidates);
   }
 
-  void AddChoices(const LoweredGroup& lowered, program::KernelDef& def) {
-    const Kernel& kernel = lowered.canonical.kernel;
+  static SizeClass KnownExtents(const LoweredGroup& lowered) {
     SizeClass known;
     for (const Dim& extent : lowered.dims)
       known.at_most.push_back(extent.constant().value_or(kUnbounded));
+    return known;
+  }
+
+  void AddChoices(const LoweredGroup& lowered, const SizeClass& known, program::KernelDef& def) {
+    const Kernel& kernel = lowered.canonical.kernel;
     for (const SizeClass& sizes : SizeClassesFor(kernel, known)) {
       std::optional<Schedule> schedule;
       if (options_.choose) schedule = options_.choose(kernel, sizes);
@@ -428,6 +441,7 @@ class Builder {
   const bool device_memory_;  // kernels run on a device with memory of its own
   const LibraryRules library_;
   const DumpFn& dump_;
+  LoweredGroups lowered_;
   const ElementMoves moves_;
   BuiltProgram out_;
   program::Region* region_ = nullptr;
@@ -437,6 +451,8 @@ class Builder {
   std::map<ValueId, int> constant_of_;             // index of a constant
   std::map<ValueId, int> output_of_;               // value written by a thunk -> program output
   std::map<std::string, int> kernels_;             // serialised KernelDef -> index
+  // (text, known extents) -> index, of kernels whose choices these decide; -1: being chosen
+  std::map<std::pair<std::string, std::vector<int64_t>>, int> chosen_;
 };
 
 }  // namespace

@@ -22,12 +22,21 @@ bool Clamped(const LoopCounts& counts, size_t e) {
   return counts.loops().segments == LoopSummary::Segments::kNone && HasGuard(counts.expr(e));
 }
 
+// True if the read is of other elements than its own, in a loop over several dims as one: there a
+// vector may run over the end of a row, so that each lane finds its own address.
+bool CrossesRows(const LoopCounts& counts, const ExprNode& read) {
+  if (counts.loops().row_dims <= 1 || read.source != ReadSource::kInput) return false;
+  const KernelInput& input = counts.kernel().inputs[static_cast<size_t>(read.ref)];
+  return !IsIdentityRead(read, input.dims) && counts.VariesAlongRow(read);
+}
+
 // True if neighbours in a vector are neighbours in memory, or a few elements of the innermost dim
 // apart. `clamped`: shifted reads are not.
 bool AlongLanes(const LoopCounts& counts, const ExprNode& read, bool clamped) {
   const bool in_table =
       read.source == ReadSource::kInput && counts.loops().expanded[static_cast<size_t>(read.ref)];
   if (in_table) return true;
+  if (CrossesRows(counts, read)) return false;
   size_t axes = read.index.size();
   const bool few = counts.lane_dim() != counts.kernel().innermost() && axes > 0;
   if (few && read.index[axes - 1].IsDim() &&
@@ -60,7 +69,8 @@ class ReadPricer {
     for (size_t i = 0; i < reached.size(); ++i) {
       const ExprNode& node = counts_.expr(e).nodes()[i];
       if (node.op == ScalarOp::kRead && node.source == ReadSource::kInput &&
-          VariesAlong(node, {counts_.lane_dim()}) && !AlongLanes(counts_, node, clamped))
+          (VariesAlong(node, {counts_.lane_dim()}) || CrossesRows(counts_, node)) &&
+          !AlongLanes(counts_, node, clamped))
         ns += reached[i] *
               (counts_.VariesAlongRow(node) ? counts_.Runs(e) : counts_.Runs(e) / counts_.Row()) *
               machine_.gather_ns;

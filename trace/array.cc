@@ -15,6 +15,7 @@
 #include "trace/node.h"
 #include "trace/number.h"
 #include "trace/recorder.h"
+#include "trace/slice_of.h"
 
 namespace kiln {
 
@@ -146,6 +147,15 @@ Array operator-(const Operand& a) {
 }
 
 Array Array::operator()(std::initializer_list<Index> places, Location where) const {
+  if (const tracing::ThreadState* const thread = tracing::ThreadState::Get();
+      thread != nullptr && !thread->records() && node_ != nullptr && node_->ready()) {
+    const absl::StatusOr<std::optional<Tensor>> found =
+        CatchExceptions("array", [&]() -> absl::StatusOr<std::optional<Tensor>> {
+          return tracing::SliceOf(node_->tensor, places);
+        });
+    if (!found.ok()) return Array(tracing::NewErrorNode(found.status()));
+    if (*found) return of(**std::move(found));
+  }
   static const OpDef* const slice = tracing::FindOperator("slice");
   static const OpDef* const squeeze = tracing::FindOperator("squeeze");
   std::vector<int64_t> starts, ends, steps, axes, dropped;

@@ -66,6 +66,22 @@ AttrValue ValueOf(const Attribute& a) {
   }
 }
 
+void FindCounts(CallForm& form) {
+  struct Place {
+    absl::string_view op;
+    size_t first, last;
+  };
+  static constexpr Place kPlaces[] = {
+      {"gather", 1, 1},           {"gather_elements", 1, 1}, {"take", 1, SIZE_MAX},
+      {"scatter_elements", 1, 1}, {"scatter_nd", 1, 1},      {"scatter_sum", 0, 0},
+      {"bernoulli", 1, 1},        {"dropout", 1, 1},         {"multinomial", 1, 1}};
+  for (const Place& place : kPlaces) {
+    if (place.op != form.op->name) continue;
+    form.first_count = place.first;
+    form.last_count = place.last;
+  }
+}
+
 // One node with operands of these types, in a graph of its own.
 absl::StatusOr<Graph> GraphOf(const CallForm& form, std::span<const ValueType* const> operands) {
   Graph graph;
@@ -125,6 +141,7 @@ absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
   form.op = &op;
   form.id = free_.back();
   form.num_results = num_results;
+  FindCounts(form);
   for (const Attribute& attribute : attributes)
     if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
   by_words_.emplace(key_, &form);

@@ -27,6 +27,9 @@ struct CallForm {
   Attrs attrs;
   uint32_t id = 0;
   size_t num_results = 1;
+  // Operands that are coordinates, or the step of random numbers: their type is their own.
+  size_t first_count = SIZE_MAX, last_count = SIZE_MAX;
+  bool Counts(size_t k) const { return k >= first_count && k <= last_count; }
   // "softmax {axis = 1}"
   std::string ToString() const;
 };

@@ -40,13 +40,15 @@ std::string TypesText(const std::vector<ValueType>& types) {
 
 }  // namespace
 
-absl::Status Function::CheckOptions() const {
-  KILN_RETURN_IF_ERROR(kiln::CheckOptions(options_.compile));
-  if (frozen_ && (options_.symbolic || options_.record_only)) {
-    return TraceFailure(name(), TraceError::kNotFrozen,
-                        "the options ask for symbolic or record_only, which run nothing at first");
+const absl::Status& Function::CheckOptions() {
+  if (checked_) return *checked_;
+  checked_ = kiln::CheckOptions(options_.compile);
+  if (checked_->ok() && frozen_ && (options_.symbolic || options_.record_only)) {
+    checked_ = TraceFailure(name(), TraceError::kNotFrozen,
+                            "the options ask for symbolic or record_only, "
+                            "which run nothing at first");
   }
-  return absl::OkStatus();
+  return *checked_;
 }
 
 void Function::Tidy() {
@@ -89,7 +91,7 @@ absl::Status Function::CheckFreezable(const Record& record) const {
   return absl::OkStatus();
 }
 
-absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
+absl::Status Function::RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
                                  std::vector<Array>& results) {
   Log& log = record.log;
   for (const uint32_t id : record.captured) {
@@ -111,7 +113,7 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments,
       value.node = NewNode();
       value.node->type = value.type;
     }
-    status = segment.program->Run(log, steps_, options_.compile, options_.profiling);
+    status = segment.program->Run(log, steps_, engine, options_.compile, options_.profiling);
     ++stats_.runs;
     if (!status.ok()) break;
   }
@@ -151,7 +153,8 @@ void Function::ForgetIfAsked() {
 
 CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
                    std::unique_ptr<Record> made)
-    : Recorder(function.table_, made != nullptr ? made->log : function.scratch_),
+    : Recorder(function.table_, made != nullptr ? made->log : function.scratch_,
+               function.operands_),
       function_(function),
       thread_(thread),
       outer_(thread.call),
@@ -168,15 +171,18 @@ CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
 CallCore::~CallCore() {
   thread_.call = outer_;
   thread_.recorder = outer_recorder_;
+  function_.arguments_.clear();
   if (!log_kept_) log_.Clear(status_);
 }
+
+const Array& CallCore::argument(size_t k) const { return function_.arguments_[k]; }
 
 void CallCore::AddArguments(const Array* const* arguments, size_t count) {
   for (size_t k = 0; k < count; ++k) {
     // A node of its own, so that one array in two places is two arguments.
     const Node* const from = arguments[k]->node();
     Node* const node = NewNode();
-    arguments_.emplace_back(Share(node));
+    function_.arguments_.emplace_back(Share(node));
     node->type = from->type;
     node->SetTensor(from->tensor);
     if (made_ != nullptr) {
@@ -265,18 +271,19 @@ void CallCore::EndExclusion(const ExcludeFromTrace* scope) {
 absl::Status CallCore::Cut() {
   const absl::Status status = CatchExceptions("running a trace", [&]() -> absl::Status {
     if (!records()) return CutReplay();
-    live_.clear();
-    log_.FindLive(live_);
+    std::vector<uint32_t>& live = function_.live_;
+    live.clear();
+    log_.FindLive(live);
     Record::Segment& segment = made_->segments.emplace_back();
     segment.end = log_.operations.size();
-    if (live_.empty()) return absl::OkStatus();
-    segment.program = std::make_unique<Program>(begin_, segment.end, live_);
+    if (live.empty()) return absl::OkStatus();
+    segment.program = std::make_unique<Program>(begin_, segment.end, live);
     if (function_.options_.record_only) {
       FailLive();
       return absl::OkStatus();
     }
     ++function_.stats_.runs;
-    return segment.program->Run(log_, function_.steps_, function_.options_.compile,
+    return segment.program->Run(log_, function_.steps_, thread_.engine, function_.options_.compile,
                                 function_.options_.profiling);
   });
   begin_ = log_.operations.size();
@@ -287,7 +294,8 @@ absl::Status CallCore::CutReplay() {
   Record::Segment& segment = record_->segments[segment_++];
   if (segment.program != nullptr && !function_.options_.record_only) {
     ++function_.stats_.runs;
-    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.steps_, function_.options_.compile,
+    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.steps_, thread_.engine,
+                                              function_.options_.compile,
                                               function_.options_.profiling));
   }
   FailLive();
@@ -295,9 +303,10 @@ absl::Status CallCore::CutReplay() {
 }
 
 void CallCore::FailLive() {
-  live_.clear();
-  log_.FindLive(live_);
-  for (const uint32_t id : live_) {
+  std::vector<uint32_t>& live = function_.live_;
+  live.clear();
+  log_.FindLive(live);
+  for (const uint32_t id : live) {
     const Operation& from = log_.operations[log_.values[id].origin];
     log_.values[id].node->SetError(
         function_.options_.record_only
@@ -336,7 +345,8 @@ absl::Status CallCore::AddResults(Array* results, size_t count) {
 absl::Status CallCore::Abandon() {
   Fail(absl::FailedPreconditionError(
       absl::StrCat("trace \"", function_.name(),
-                   "\": an exception ended the function, and what it had computed is gone")));
+                   "\": an exception ended the function, and what it had "
+                   "computed is gone")));
   return status_;
 }
 
@@ -351,11 +361,11 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
     for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
     return status_;
   }
-  log_.ReleaseNodes();
   if (!records()) {
     ++record_->replays;
     return absl::OkStatus();
   }
+  log_.ReleaseNodes();
   for (uint32_t id = 0; log_.exact && id < log_.values.size(); ++id)
     if (log_.values[id].kind == LogValue::Kind::kCaptured) made_->captured.push_back(id);
   function_.records_.push_front(std::move(made_));

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,56 +42,17 @@ struct Record {
   int64_t replays = 0;
 };
 
-class Function {
- public:
-  Function(const TraceOptions& options, bool frozen) : options_(options), frozen_(frozen) {}
-
-  const TraceOptions& options() const { return options_; }
-  const std::string& name() const { return options_.name; }
-  const absl::Status& status() const { return status_; }
-  TraceStats stats() const;
-  absl::StatusOr<std::string> Profile() const;
-  // Writes the newest record as a model.
-  absl::StatusOr<DumpInfo> Dump(absl::string_view file, const DumpOptions& options);
-  // Now, or, where a call is running, at its end. Any thread.
-  void Forget();
-
- private:
-  friend class CallCore;
-  friend class Call;
-  absl::Status CheckOptions() const;
-  // What was asked for during a call. For the holder of `busy_`.
-  void ForgetIfAsked();
-  // Forgets forms that no record has, where there are many. Before a call.
-  void Tidy();
-  // The record for these arguments; null: there is none yet. An error: there must not be one.
-  absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
-  absl::Status CheckFreezable(const Record& record) const;
-  // A call without the function.
-  absl::Status RunFrozen(Record& record, const Array* const* arguments,
-                         std::vector<Array>& results);
-
-  const TraceOptions options_;
-  const bool frozen_;
-  std::atomic<bool> busy_{false};
-  std::atomic<bool> forget_{false};  // as soon as no call is running
-  CallTable table_;
-  Steps steps_;
-  Log scratch_;                                 // of calls that replay
-  std::list<std::unique_ptr<Record>> records_;  // newest use first
-  TraceStats stats_;
-  absl::Status status_;
-  std::vector<Array> results_;  // of a call that did not run the function
-};
+class Function;
 
 class CallCore : public Recorder {
  public:
-  // `record`: what is replayed; null: `made` is written.
+  // `record`: what is replayed; null: `made` is written. One call of `function` at a time, whose
+  // memory it takes.
   CallCore(Function& function, ThreadState& thread, Record* record, std::unique_ptr<Record> made);
   ~CallCore() override;
 
   void AddArguments(const Array* const* arguments, size_t count);
-  const Array& argument(size_t k) const { return arguments_[k]; }
+  const Array& argument(size_t k) const;
   Function& function() { return function_; }
   bool replays() const { return record_ != nullptr; }
   absl::Status Read(Node* node, Location where) override;
@@ -127,13 +89,60 @@ class CallCore : public Recorder {
   Recorder* const outer_recorder_;
   Record* const record_;
   std::unique_ptr<Record> made_;
-  std::vector<Array> arguments_;
-  std::vector<uint32_t> live_;
   size_t segment_ = 0, begin_ = 0;
   absl::Status status_;
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;
   bool log_kept_ = false;  // it is a record's
+};
+
+class Function {
+ public:
+  Function(const TraceOptions& options, bool frozen) : options_(options), frozen_(frozen) {}
+
+  const TraceOptions& options() const { return options_; }
+  const std::string& name() const { return options_.name; }
+  const absl::Status& status() const { return status_; }
+  TraceStats stats() const;
+  absl::StatusOr<std::string> Profile() const;
+  // Writes the newest record as a model.
+  absl::StatusOr<DumpInfo> Dump(absl::string_view file, const DumpOptions& options);
+  // Now, or, where a call is running, at its end. Any thread.
+  void Forget();
+
+ private:
+  friend class CallCore;
+  friend class Call;
+  // Found with the first call.
+  const absl::Status& CheckOptions();
+  // What was asked for during a call. For the holder of `busy_`.
+  void ForgetIfAsked();
+  // Forgets forms that no record has, where there are many. Before a call.
+  void Tidy();
+  // The record for these arguments; null: there is none yet. An error: there must not be one.
+  absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
+  absl::Status CheckFreezable(const Record& record) const;
+  // A call without the function.
+  absl::Status RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
+                         std::vector<Array>& results);
+
+  const TraceOptions options_;
+  const bool frozen_;
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> forget_{false};  // as soon as no call is running
+  CallTable table_;
+  Steps steps_;
+  // Of calls, which have it one after the other: a call takes no memory once this has grown.
+  Log scratch_;  // of those that replay
+  OperandTypes operands_;
+  std::vector<Array> arguments_;
+  std::vector<uint32_t> live_;
+  std::optional<CallCore> call_;                // the one that is running
+  std::list<std::unique_ptr<Record>> records_;  // newest use first
+  TraceStats stats_;
+  absl::Status status_;
+  std::optional<absl::Status> checked_;  // of the options
+  std::vector<Array> results_;           // of a call that did not run the function
 };
 
 }  // namespace kiln::tracing

@@ -32,9 +32,14 @@ struct Node {
 
   bool ready() const { return state.load(std::memory_order_acquire) == State::kReady; }
   bool failed() const { return state.load(std::memory_order_acquire) == State::kError; }
-  void SetTensor(Tensor value) {
-    tensor = std::move(value);
+  // Nodes are used again: a copy of a tensor of no more axes than they had takes no memory.
+  void SetTensor(const Tensor& value) {
+    tensor = value;
     state.store(State::kReady, std::memory_order_release);
+  }
+  void DropTensor() {
+    static const Tensor kNone = Tensor::View(nullptr, DType::kF32, {});
+    tensor = kNone;  // whose vectors keep their memory
   }
   void SetError(absl::Status status) {
     error = std::move(status);

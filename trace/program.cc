@@ -11,6 +11,13 @@ namespace {
 
 Tensor NumberAt(uint64_t* bits, DType type) { return Tensor::View(bits, type, {}); }
 
+// Memory of results is the program's.
+CompileOptions Bound(CompileOptions options) {
+  options.output_memory = OutputMemory::kBound;
+  if (options.runtime == nullptr) options.runtime = Runtime::Default();
+  return options;
+}
+
 }  // namespace
 
 absl::Status Program::Convert(const Log& log) {
@@ -18,14 +25,35 @@ absl::Status Program::Convert(const Log& log) {
   KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, operands_));
   numbers_.resize(operands_.size());
   bound_.resize(operands_.size());
+  for (const uint32_t id : results_) memory_.emplace_back(log.values[id].type);
   return absl::OkStatus();
 }
 
-absl::Status Program::Make(CompileOptions options) {
-  options.output_memory = OutputMemory::kFresh;
-  KILN_ASSIGN_OR_RETURN(Model model, Compile(graph_, options));
-  context_.emplace(model.NewContext());
+absl::Status Program::Use(absl::StatusOr<Model> model, const std::shared_ptr<Runtime>& runtime) {
+  KILN_RETURN_IF_ERROR(model.status());
+  context_.emplace(model->NewContext());
+  runtime_ = runtime;
   for (Tensor& tensor : bound_) tensor = Tensor();
+  bound_results_.assign(results_.size(), nullptr);
+  return absl::OkStatus();
+}
+
+absl::Status Program::Improve(const Log& log, Engine& engine, const CompileOptions& options,
+                              bool waits) {
+  KILN_RETURN_IF_ERROR(Convert(log));
+  if (waits || options.compile_mode != CompileMode::kBackground) {
+    const CompileOptions bound = Bound(options);
+    KILN_RETURN_IF_ERROR(Use(Compile(graph_, bound), bound.runtime));
+    compiled_ = true;
+    return absl::OkStatus();
+  }
+  if (compiling_ == nullptr) compiling_ = engine.Compile(graph_, Bound(options));
+  if (!compiling_->done()) return absl::OkStatus();
+  const std::shared_ptr<Compilation> done = std::exchange(compiling_, nullptr);
+  absl::StatusOr<Model> model = done->Take();
+  if (absl::IsCancelled(model.status())) return absl::OkStatus();  // the next run begins anew
+  KILN_RETURN_IF_ERROR(Use(std::move(model), done->runtime()));
+  compiled_ = true;
   return absl::OkStatus();
 }
 
@@ -40,8 +68,8 @@ absl::Status Program::Bind(const Log& log) {
     } else {
       const Tensor& tensor = value.node->tensor;
       if (bound.data() == tensor.data() && bound.data() != nullptr &&
-          bound.strides() == tensor.strides() && bound.device() == tensor.device() &&
-          bound.owner() == tensor.owner())
+          bound.owner() == tensor.owner() && bound.device() == tensor.device() &&
+          bound.strides() == tensor.strides())
         continue;
       bound = tensor;
     }
@@ -50,18 +78,24 @@ absl::Status Program::Bind(const Log& log) {
   return absl::OkStatus();
 }
 
-absl::Status Program::Run(Log& log, Steps& steps, const CompileOptions& options, bool timed) {
-  if (runs_ == 0 && steps.Suits(log, begin_, end_, results_)) {
-    KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, options));
-    ++runs_;
-    return absl::OkStatus();
+// After the operands: memory that was one of the last run is free only then.
+absl::Status Program::BindResults() {
+  for (size_t k = 0; k < results_.size(); ++k) {
+    KILN_RETURN_IF_ERROR(memory_[k].Find(runtime_));
+    const Tensor& memory = memory_[k].tensor();
+    if (bound_results_[k] == memory.data()) continue;
+    // Without a share: those that there are tell whether the memory is free.
+    KILN_RETURN_IF_ERROR(
+        context_->BindOutput(k, Tensor::View(memory.data(), memory.dtype(), memory.shape())));
+    bound_results_[k] = memory.data();
   }
-  if (runs_ <= 1) {
-    KILN_RETURN_IF_ERROR(Convert(log));
-    KILN_RETURN_IF_ERROR(Make(runs_ == 0 ? FirstSight(options) : options));
-  }
+  return absl::OkStatus();
+}
+
+absl::Status Program::RunContext(Log& log, bool timed) {
   KILN_RETURN_IF_ERROR(Bind(log));
-  if (timed && runs_ > 0) {
+  KILN_RETURN_IF_ERROR(BindResults());
+  if (timed) {
     KILN_ASSIGN_OR_RETURN(std::vector<ThunkTime> times, context_->Profile());
     for (size_t i = 0; i < times.size() && i < times_.size(); ++i) times[i].ms += times_[i].ms;
     times_ = std::move(times);
@@ -69,13 +103,27 @@ absl::Status Program::Run(Log& log, Steps& steps, const CompileOptions& options,
   } else {
     KILN_RETURN_IF_ERROR(context_->Run());
   }
-  ++runs_;
   for (size_t k = 0; k < results_.size(); ++k) {
     Node* const node = log.values[results_[k]].node;
-    if (node == nullptr) continue;
-    KILN_ASSIGN_OR_RETURN(Tensor tensor, context_->Output(k));
-    node->SetTensor(std::move(tensor));
+    if (node != nullptr) node->SetTensor(memory_[k].tensor());
   }
+  return absl::OkStatus();
+}
+
+absl::Status Program::Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
+                          bool timed) {
+  if (runs_ > 0 && !compiled_) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed));
+  if (!context_ && (runs_ > 0 || steps.Suits(log, begin_, end_, results_))) {
+    KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, engine, options));
+  } else {
+    if (!context_) {
+      KILN_RETURN_IF_ERROR(Convert(log));
+      const CompileOptions first = Bound(engine.FirstSight(options));
+      KILN_RETURN_IF_ERROR(Use(Compile(graph_, first), first.runtime));
+    }
+    KILN_RETURN_IF_ERROR(RunContext(log, timed && compiled_));
+  }
+  ++runs_;
   return absl::OkStatus();
 }
 

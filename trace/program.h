@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: operations of a log as something that runs. The first run is one operation at a time, or
-// all of them on the VM; it is compiled when it runs for the second time: what runs once is not
-// worth a compiler. Which values it gives is fixed when it is made.
+// Program: operations of a log as something that runs. The first run is one
+// operation at a time, or all of them on the VM; it is compiled when it runs
+// for the second time: what runs once is not worth a compiler. In background
+// mode it goes on as it was until the compiled one is there. Which values it
+// gives is fixed when it is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
-// others. Belongs to one caller at a time.
+// others, and so is the memory of results. Once all is compiled, a run takes memory for results
+// alone, and none where those of the run before the last are gone. Belongs to one caller at a time.
 #ifndef KILN_TRACE_PROGRAM_H_
 #define KILN_TRACE_PROGRAM_H_
 
@@ -18,7 +21,9 @@
 #include "graph/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
+#include "trace/engine.h"
 #include "trace/log.h"
+#include "trace/result_memory.h"
 #include "trace/steps.h"
 
 namespace kiln::tracing {
@@ -31,7 +36,8 @@ class Program {
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
   // those that there are. All logs that it is run with have the same words.
-  absl::Status Run(Log& log, Steps& steps, const CompileOptions& options, bool timed);
+  absl::Status Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
+                   bool timed);
 
   const std::vector<uint32_t>& results() const { return results_; }
   int64_t runs() const { return runs_; }
@@ -41,16 +47,25 @@ class Program {
 
  private:
   absl::Status Convert(const Log& log);
-  absl::Status Make(CompileOptions options);
+  // Of a run that is not the first: compiles, or looks whether that is done.
+  absl::Status Improve(const Log& log, Engine& engine, const CompileOptions& options, bool waits);
+  absl::Status Use(absl::StatusOr<Model> model, const std::shared_ptr<Runtime>& runtime);
   absl::Status Bind(const Log& log);
+  absl::Status BindResults();
+  absl::Status RunContext(Log& log, bool timed);
 
   const size_t begin_, end_;
   const std::vector<uint32_t> results_;
-  Graph graph_;                     // from the first time that it is compiled on
-  std::vector<uint32_t> operands_;  // its inputs, values of the log
-  std::vector<uint64_t> numbers_;   // by operand, those that are numbers; never moves
-  std::vector<Tensor> bound_;       // by operand, what the context has
-  std::optional<Context> context_;
+  Graph graph_;                             // from the first time that it is compiled on
+  std::vector<uint32_t> operands_;          // its inputs, values of the log
+  std::vector<uint64_t> numbers_;           // by operand, those that are numbers; never moves
+  std::vector<Tensor> bound_;               // by operand, what the context has
+  std::vector<ResultMemory> memory_;        // by result
+  std::vector<const void*> bound_results_;  // by result, where the context writes it
+  std::shared_ptr<Runtime> runtime_;        // of the context
+  std::optional<Context> context_;          // none: the first run was one operation at a time
+  std::shared_ptr<Compilation> compiling_;  // null: nothing is
+  bool compiled_ = false;
   int64_t runs_ = 0, timed_runs_ = 0;
   std::vector<ThunkTime> times_;
 };

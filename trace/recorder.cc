@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/recorder.h"
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,26 +20,6 @@ bool Decides(const Request& request, size_t k) {
   return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
 }
 
-// Whether an operand is a coordinate, or the step of random numbers: its type is its own.
-bool Counts(const OpDef& op, size_t k) {
-  struct Place {
-    const OpDef* op;
-    size_t first, last;
-  };
-  static const std::array<Place, 9> kPlaces = {{{FindOp("gather"), 1, 1},
-                                                {FindOp("gather_elements"), 1, 1},
-                                                {FindOp("take"), 1, SIZE_MAX},
-                                                {FindOp("scatter_elements"), 1, 1},
-                                                {FindOp("scatter_nd"), 1, 1},
-                                                {FindOp("scatter_sum"), 0, 0},
-                                                {FindOp("bernoulli"), 1, 1},
-                                                {FindOp("dropout"), 1, 1},
-                                                {FindOp("multinomial"), 1, 1}}};
-  for (const Place& place : kPlaces)
-    if (place.op == &op) return k >= place.first && k <= place.last;
-  return false;
-}
-
 absl::Status At(const absl::Status& status, Location where) {
   return status.ok() ? status : Annotate(status, ToString(where));
 }
@@ -53,16 +32,14 @@ absl::Status NoArray(const Request& request, size_t k) {
 
 }  // namespace
 
-absl::Status Recorder::FindTypes(const Request& request) {
-  types_.resize(request.operands.size());
-  number_types_.resize(request.operands.size());
-  number_bits_.resize(request.operands.size());
+absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
+  operands_.types.resize(request.operands.size());
   std::optional<DType> beside, any;
   bool numbers = false;
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (!OperandAccess::IsArray(operand)) {
-      types_[k] = nullptr;
+      operands_.types[k] = nullptr;
       numbers = numbers || !OperandAccess::IsAbsent(operand);
       continue;
     }
@@ -72,24 +49,27 @@ absl::Status Recorder::FindTypes(const Request& request) {
     if (state == Node::State::kError) return node->error;
     if (state == Node::State::kPending && !Owns(node))
       KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
-    types_[k] = &node->type;
-    if (Counts(request.op, k)) continue;
+    operands_.types[k] = &node->type;
+    if (form.Counts(k)) continue;
     if (!any) any = node->type.type;
     if (!beside && node->type.type != DType::kBool) beside = node->type.type;
   }
   if (!numbers) return absl::OkStatus();
+  operands_.numbers.resize(request.operands.size());
+  operands_.bits.resize(request.operands.size());
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
     const DType own = OperandAccess::OwnType(operand);
-    number_types_[k] = ValueType(Counts(request.op, k)        ? DType::kI64
-                                 : beside                     ? *beside
-                                 : any && own == DType::kBool ? *any
-                                                              : own);
-    types_[k] = &number_types_[k];
-    const absl::StatusOr<uint64_t> bits = OperandAccess::BitsBeside(operand, number_types_[k].type);
+    operands_.numbers[k] = ValueType(form.Counts(k)               ? DType::kI64
+                                     : beside                     ? *beside
+                                     : any && own == DType::kBool ? *any
+                                                                  : own);
+    operands_.types[k] = &operands_.numbers[k];
+    const absl::StatusOr<uint64_t> bits =
+        OperandAccess::BitsBeside(operand, operands_.numbers[k].type);
     if (!bits.ok()) return At(bits.status(), request.where);
-    number_bits_[k] = *bits;
+    operands_.bits[k] = *bits;
   }
   return absl::OkStatus();
 }
@@ -99,9 +79,9 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   Tidy();
   KILN_ASSIGN_OR_RETURN(const CallForm* const form,
                         table_.Find(request.op, request.attributes, results.size()));
-  KILN_RETURN_IF_ERROR(FindTypes(request));
+  KILN_RETURN_IF_ERROR(FindTypes(request, *form));
   std::span<const ValueType> result_types;
-  KILN_RETURN_IF_ERROR(At(CheckCall(*form, types_, &result_types), request.where));
+  KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), request.where));
   log_.Begin(Operation::Kind::kCall, form, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
@@ -111,7 +91,7 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
       log_.AddNode(OperandAccess::ArrayOf(operand).node());
     } else {
       log_.AddNumber(Decides(request, k) ? LogValue::Kind::kConstant : LogValue::Kind::kNumber,
-                     types_[k]->type, number_bits_[k]);
+                     operands_.types[k]->type, operands_.bits[k]);
     }
   }
   KILN_RETURN_IF_ERROR(Compare());
@@ -167,7 +147,7 @@ absl::Status LazyRecorder::RunAll() {
   log_.FindLive(live_);
   if (live_.empty()) return absl::OkStatus();
   Program* const program = Find();
-  KILN_RETURN_IF_ERROR(program->Run(log_, steps_, options_, /*timed=*/false));
+  KILN_RETURN_IF_ERROR(program->Run(log_, steps_, engine_, options_, /*timed=*/false));
   ++stats_.runs;
   if (program->runs() == 2) ++stats_.compiled;
   return absl::OkStatus();

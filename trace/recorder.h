@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "kiln/trace.h"
 #include "trace/call_table.h"
+#include "trace/engine.h"
 #include "trace/growth.h"
 #include "trace/log.h"
 #include "trace/program.h"
@@ -31,9 +32,17 @@ struct Request {
   Location where;
 };
 
+// Of the operands of a request; null: one that is absent. Kept by who owns a log, as its memory is.
+struct OperandTypes {
+  std::vector<const ValueType*> types;
+  std::vector<ValueType> numbers;  // types of those that are numbers
+  std::vector<uint64_t> bits;
+};
+
 class Recorder {
  public:
-  Recorder(CallTable& table, Log& log) : table_(table), log_(log) {}
+  Recorder(CallTable& table, Log& log, OperandTypes& operands)
+      : table_(table), log_(log), operands_(operands) {}
   virtual ~Recorder() = default;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -62,15 +71,14 @@ class Recorder {
   const Log* replayed_ = nullptr;
 
  private:
-  absl::Status FindTypes(const Request& request);
-  std::vector<const ValueType*> types_;  // of the operands of a request
-  std::vector<ValueType> number_types_;
-  std::vector<uint64_t> number_bits_;
+  absl::Status FindTypes(const Request& request, const CallForm& form);
+  OperandTypes& operands_;
 };
 
 class LazyRecorder : public Recorder {
  public:
-  LazyRecorder() : Recorder(own_table_, own_log_) {}
+  explicit LazyRecorder(Engine& engine)
+      : Recorder(own_table_, own_log_, own_operands_), engine_(engine) {}
   absl::Status Read(Node* node, Location where) override;
   // Runs what is written down.
   absl::Status Flush();
@@ -93,8 +101,10 @@ class LazyRecorder : public Recorder {
   // Forgets structures, and all that is found by forms; nothing is written down.
   void Forget();
 
+  Engine& engine_;
   CallTable own_table_;
   Log own_log_;
+  OperandTypes own_operands_;
   Growth growth_;
   CompileOptions options_ = BackgroundCompile();
   LazyStats stats_;
@@ -109,11 +119,14 @@ class CallCore;  // function.h
 
 // Of the calling thread. Null: the thread is ending.
 struct ThreadState {
-  LazyRecorder lazy;
+  Engine engine;
+  LazyRecorder lazy{engine};
   Recorder* recorder = &lazy;  // where operations go
   CallCore* call = nullptr;    // the traced function that the thread is in
   // In a region of it that is left out.
   bool excluded() const { return call != nullptr && recorder == &lazy; }
+  // In a traced function, and not in such a region.
+  bool records() const { return recorder != &lazy; }
   static ThreadState* Get();
 };
 

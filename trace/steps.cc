@@ -55,17 +55,6 @@ class Converter {
 
 }  // namespace
 
-CompileOptions FirstSight(CompileOptions options) {
-  options.graph_opt_level = 0;
-  options.compile_mode = CompileMode::kNever;
-  options.cache = CacheOptions();
-  options.cache.enabled = false;
-  options.schedule_choice = ScheduleChoice::kReproducible;
-  options.kernels = nullptr;
-  options.dump = nullptr;
-  return options;
-}
-
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
                               const std::vector<uint32_t>& results,
                               std::vector<uint32_t>& operands) {
@@ -144,7 +133,7 @@ bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<ui
   return unknown.size() * kDearer <= needed;
 }
 
-absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index,
+absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index, Engine& engine,
                                          const CompileOptions& options) {
   constexpr size_t kMost = 1024;  // memory: steps that are kept
   const Operation& operation = log.operations[index];
@@ -155,7 +144,7 @@ absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index,
   for (size_t k = 0; k < operation.form->num_results; ++k)
     results.push_back(operation.first_result + static_cast<uint32_t>(k));
   KILN_ASSIGN_OR_RETURN(Graph graph, ToGraph(log, index, index + 1, results, operands));
-  CompileOptions first = FirstSight(options);
+  CompileOptions first = engine.FirstSight(options);
   first.output_memory = OutputMemory::kFresh;
   KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), first));
   auto step = std::make_unique<Step>();
@@ -193,7 +182,7 @@ absl::Status Steps::RunOne(const Log& log, size_t index, Step& step) {
 }
 
 absl::Status Steps::Run(Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results,
-                        const CompileOptions& options) {
+                        Engine& engine, const CompileOptions& options) {
   FindNeeded(log, begin, end, results);
   values_.assign(log.values.size(), Tensor());
   for (size_t i = begin; i < end; ++i) {
@@ -203,12 +192,12 @@ absl::Status Steps::Run(Log& log, size_t begin, size_t end, const std::vector<ui
     for (size_t k = 0; k < operation.form->num_results; ++k)
       needed = needed || last_use_[operation.first_result + k] != 0;
     if (!needed) continue;
-    KILN_ASSIGN_OR_RETURN(Step* const step, Find(log, i, options));
+    KILN_ASSIGN_OR_RETURN(Step* const step, Find(log, i, engine, options));
     KILN_RETURN_IF_ERROR(RunOne(log, i, *step));
   }
   for (const uint32_t id : results) {
     Node* const node = log.values[id].node;
-    if (node != nullptr) node->SetTensor(std::move(values_[id]));
+    if (node != nullptr) node->SetTensor(values_[id]);
   }
   values_.clear();
   return absl::OkStatus();

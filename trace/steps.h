@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
+#include "trace/engine.h"
 #include "trace/log.h"
 #include "trace/words.h"
 
@@ -26,16 +27,13 @@ absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
                               const std::vector<uint32_t>& results,
                               std::vector<uint32_t>& operands);
 
-// The options for what runs once: no fusion, nothing from disk, and no code.
-CompileOptions FirstSight(CompileOptions options);
-
 class Steps {
  public:
   // Whether most of what `results` need is known, or comes more than once.
   bool Suits(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results);
   // Computes `results` from the values that the log has, and gives them to its nodes.
   absl::Status Run(Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results,
-                   const CompileOptions& options);
+                   Engine& engine, const CompileOptions& options);
   void Clear() { steps_.clear(); }
 
  private:
@@ -46,7 +44,8 @@ class Steps {
   };
   void FindNeeded(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results);
   void MakeKey(const Log& log, const Operation& operation);
-  absl::StatusOr<Step*> Find(const Log& log, size_t index, const CompileOptions& options);
+  absl::StatusOr<Step*> Find(const Log& log, size_t index, Engine& engine,
+                             const CompileOptions& options);
   absl::Status RunOne(const Log& log, size_t index, Step& step);
 
   std::unordered_map<Words, std::unique_ptr<Step>, WordsHash, WordsEqual> steps_;

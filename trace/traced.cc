@@ -55,7 +55,8 @@ namespace {
 
 absl::Status MovedFrom() {
   return absl::FailedPreconditionError(
-      "trace: the function was moved from; call the kiln::Traced that has it now");
+      "trace: the function was moved from; "
+      "call the kiln::Traced that has it now");
 }
 
 // That all arguments have their values.
@@ -95,7 +96,8 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     Function& function = *called;
     if (function.busy_.exchange(true, std::memory_order_acquire)) {
       return TraceFailure(function.name(), TraceError::kThread,
-                          "a call of it is running already, of another thread or of itself");
+                          "a call of it is running already, of another "
+                          "thread or of itself");
     }
     entered_ = true;
     function.ForgetIfAsked();
@@ -114,10 +116,10 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     KILN_ASSIGN_OR_RETURN(Record* const record, function.Find(arguments, count));
     if (record != nullptr && function.frozen_ && record->replays > 0) {
       ++function.stats_.frozen_calls;
-      return function.RunFrozen(*record, arguments, function.results_);
+      return function.RunFrozen(*record, arguments, thread->engine, function.results_);
     }
-    core_ = new CallCore(function, *thread, record,
-                         record == nullptr ? std::make_unique<Record>() : nullptr);
+    core_ = &function.call_.emplace(function, *thread, record,
+                                    record == nullptr ? std::make_unique<Record>() : nullptr);
     core_->AddArguments(arguments, count);
     runs_ = true;
     return absl::OkStatus();
@@ -134,8 +136,8 @@ void Call::Leave(const absl::Status& status) {
 
 Call::~Call() {
   if (runs_ && !finished_) Leave(core_->Abandon());
-  delete core_;
   if (!entered_) return;
+  function_->call_.reset();
   function_->ForgetIfAsked();
   function_->busy_.store(false, std::memory_order_release);
 }

@@ -91,6 +91,12 @@ absl::Status Run() {
   std::sort(us.begin(), us.end());
   std::printf("%-44s %9.2f %9.2f\n", "lazy: 64 operations written down", us[0], us[us.size() / 2]);
 
+  int64_t rows = 0;
+  Report("x({i}).item() of an array that is there", 1000,
+         [&] { status.Update(b({rows++ % 4}).item<float>().status()); });
+  Report("lazy: one operation of a new structure", 200,
+         [&] { status.Update((Array::full({++rows}, 0.5) + 1.0f).eval()); });
+
   a = Array::full({1000}, 0.5);
   b = Array::full({1000}, 0.25);
   options.compile.cache.enabled = false;

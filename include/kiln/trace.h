@@ -151,6 +151,7 @@ class KILN_API Array {
   absl::StatusOr<std::vector<T>> to_vector(Location where = Location::Here()) const;
 
   // a({Slice{1, -1}, 0}): axis 0 without its first and last, place 0 of axis 1; other axes whole.
+  // Of an array that has its elements, outside of a trace: at once, a view where it is dense.
   Array operator()(std::initializer_list<Index> places, Location where = Location::Here()) const;
 
   Array& operator+=(const Operand& b);

@@ -22,6 +22,7 @@ namespace kiln {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Kernel Parse(const std::string& text) {
   const auto kernel = ParseKernel("kernel v1 math 1\n" + text);
@@ -238,6 +239,14 @@ TEST(Choose, IndicesDoNotNarrowWhatIsMadeOfTheElements) {
   };
   EXPECT_EQ(lanes("f32", "log(in0[a, [in1[a, b]]])"), 16);
   EXPECT_EQ(lanes("i64", "neg(in0[a, [in1[a, b]]])"), 8);
+}
+
+// A loop over both dims would find the address of each lane by itself.
+TEST(Choose, ShiftedReadsKeepTheirRows) {
+  const Kernel kernel = Parse(
+      "dims a b\nsizes n0 n1 n2\nin 0 f32 [n0, n1] dense\n"
+      "out 0 f32 [a, b] dense = sub(in0[a+|n2|, b+|n2|], in0[a, b+|n2|])\n");
+  EXPECT_THAT(Chosen(kernel, {{510, 510, 512, 512, 1}}).ToString(), Not(HasSubstr("collapsed=2")));
 }
 
 TEST(Choose, GuaranteesInPlaceOnlyWhereElementsMatch) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/engine.h"
+
+#include "base/fork.h"
+#include "compiler/compile.h"
+
+namespace kiln::tracing {
+
+Compilation::Compilation(Graph graph, CompileOptions options)
+    : generation_(ForkGeneration()),
+      graph_(std::move(graph)),
+      options_(std::move(options)),
+      model_(absl::CancelledError("its engine is gone")) {}
+
+bool Compilation::done() const {
+  return done_.load(std::memory_order_acquire) || generation_ != ForkGeneration();
+}
+
+absl::StatusOr<Model> Compilation::Take() {
+  // What the parent's thread was writing is not looked at.
+  if (!done_.load(std::memory_order_acquire)) return absl::CancelledError("another process has it");
+  return std::move(model_);
+}
+
+void Compilation::Run() { model_ = kiln::Compile(std::move(graph_), options_); }
+
+std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options) {
+  auto made = std::make_shared<Compilation>(std::move(graph), std::move(options));
+  // Done when the task goes, whether it was begun or not.
+  const std::shared_ptr<Compilation> task(made.get(), [made](Compilation* compilation) {
+    compilation->done_.store(true, std::memory_order_release);
+  });
+  queue_.Add([task] { task->Run(); });
+  return made;
+}
+
+CompileOptions Engine::FirstSight(CompileOptions options) {
+  constexpr int kMost = 4096;  // memory: programs whose kernels are kept
+  options.graph_opt_level = 0;
+  options.compile_mode = CompileMode::kNever;
+  options.cache = CacheOptions();
+  options.cache.enabled = false;
+  options.build_jobs = 1;
+  options.schedule_choice = ScheduleChoice::kReproducible;
+  options.dump = nullptr;
+  if (options.runtime == nullptr)
+    options.runtime = runtime_ != nullptr ? runtime_ : Runtime::Default();
+  options.kernels = nullptr;
+  if (kernels_ == nullptr || runtime_ != options.runtime || ++uses_ > kMost) {
+    runtime_ = options.runtime;
+    kernels_ = std::make_shared<KernelService>(options);
+    uses_ = 1;
+  }
+  options.kernels = kernels_;
+  return options;
+}
+
+}  // namespace kiln::tracing

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: how programs of one thread come to be. What runs once shares the kernels of the VM, which
+// outlive the programs; what runs again is compiled beside them, while they go on.
+//
+//   std::shared_ptr<Compilation> compiling = engine.Compile(graph, options);
+//   if (compiling->done()) model = compiling->Take();  // some runs later
+//
+// Belongs to one thread; a Compilation may be looked at by another one.
+#ifndef KILN_TRACE_ENGINE_H_
+#define KILN_TRACE_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/task_queue.h"
+#include "graph/graph.h"
+#include "kiln/model.h"
+#include "kiln/options.h"
+#include "kiln/runtime.h"
+
+namespace kiln::tracing {
+
+// A model that is being compiled. Thread-safe.
+class Compilation {
+ public:
+  Compilation(Graph graph, CompileOptions options);
+  // Whether there is a model or an error, or never will be: the engine is gone, or this process is
+  // a child of that in which it was begun.
+  bool done() const;
+  // Once, after that. kCancelled: never will be.
+  absl::StatusOr<Model> Take();
+  const std::shared_ptr<Runtime>& runtime() const { return options_.runtime; }
+
+ private:
+  friend class Engine;
+  void Run();
+  const uint32_t generation_;
+  Graph graph_;
+  CompileOptions options_;
+  std::atomic<bool> done_{false};
+  absl::StatusOr<Model> model_;
+};
+
+class Engine {
+ public:
+  Engine() = default;
+  ~Engine() { queue_.Drop(); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // The options for what runs once: no fusion, nothing from disk, no code, and kernels of the VM
+  // that are there already.
+  CompileOptions FirstSight(CompileOptions options);
+  std::shared_ptr<Compilation> Compile(Graph graph, CompileOptions options);
+
+ private:
+  std::shared_ptr<Runtime> runtime_;  // of `kernels_`
+  std::shared_ptr<KernelService> kernels_;
+  int uses_ = 0;  // of `kernels_`
+  // Last: its thread is joined first. It yields to the program that asks.
+  TaskQueue queue_{1, Yielding{10}};
+};
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_ENGINE_H_
