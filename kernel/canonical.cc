@@ -4,7 +4,6 @@
 #include "kernel/canonical.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,8 @@ constexpr int kMaxHeight =
 constexpr size_t kMaxTree = 1 << 16;  // nodes of one expression written out
 constexpr size_t kSmallIndexTree = 32;
 
-// A node becomes a stage if it is used more than once; if it does not vary along the innermost dim
-// of the place it is used in; if a map stage is read there at other coordinates; or to keep
+// A node becomes a stage if it is used more than once; if it does not vary along each dim of the
+// place it is used in; if a map stage is read there at other coordinates; or to keep
 // expressions from growing deep. Leaves and single cheap ops on leaves never do, nor do conditions
 // made of coordinates, nor reads under a guard that may lie outside their operand.
 class StageChooser {
@@ -125,7 +124,7 @@ class StageChooser {
 
   void TopDown(size_t i) {
     const DimSet free = flat_.free[i];
-    const bool varies = site_[i] == 0 || (free & std::bit_floor(site_[i])) != 0;
+    const bool varies = (site_[i] & ~free) == 0;
     const bool wanted = !IsCheap(i) && (uses_[i] > 1 || !varies || forced_[i]);
     chosen_[i] = map_stage_[i] || (wanted && !(unsafe_[i] && guarded_[i]));
     const DimSet site = chosen_[i] ? free : site_[i];

@@ -13,10 +13,10 @@
 //      the two innermost dims c and d are reduced together, and are no pair only because inputs
 //      over c are read along them: those are read at (c d) / |d| then, if |d| is known
 //   3. map stages are forgotten and chosen anew: a node is a stage if it is used more than once,
-//      does not vary along the innermost dim of the place it is used in, is read at other
-//      coordinates, or keeps an expression from growing deeper than 200. Leaves, one cheap op on
-//      leaves, and conditions on coordinates are written out instead; a read that may lie outside
-//      its operand never leaves its guard. Equal stages are stored once; dead ones dropped
+//      does not vary along each dim of the place it is used in, is read at other coordinates, or
+//      keeps an expression from growing deeper than 200. Leaves, one cheap op on leaves, and
+//      conditions on coordinates are written out instead; a read that may lie outside its operand
+//      never leaves its guard. Equal stages are stored once; dead ones dropped
 //   4. operands of commutative ops and outputs are ordered by structural hash; inputs, parameters,
 //      stages and sizes are numbered by first use; dims keep their order
 // Fails with kInvalidArgument if `raw` does not verify, kResourceExhausted if an expression under a

@@ -165,10 +165,31 @@ int64_t Operations(const ScalarExpr& expr) {
   return operations;
 }
 
+namespace {
+
+// Those of loops: a map over no dims is computed once.
+std::vector<const ScalarExpr*> LoopExpressions(const Kernel& kernel) {
+  std::vector<const ScalarExpr*> exprs = Expressions(kernel);
+  for (size_t i = kernel.stages.size(); i-- > 0 && kernel.num_iterated() > 0;) {
+    const Stage& stage = kernel.stages[i];
+    if (stage.kind == Stage::Kind::kMap && stage.dims.empty())
+      exprs.erase(exprs.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return exprs;
+}
+
+int64_t OperationsOf(const std::vector<const ScalarExpr*>& exprs) {
+  int64_t operations = 0;
+  for (const ScalarExpr* expr : exprs) operations += Operations(*expr);
+  return operations;
+}
+
+}  // namespace
+
 int64_t CompileWork(const Kernel& kernel) {
-  constexpr int64_t kReducedDim = 40;  // compile time
-  int64_t work = 0;
-  for (const ScalarExpr* expr : Expressions(kernel)) work += Operations(*expr);
+  constexpr int64_t kReducedDim = 40, kScalars = 4;  // compile time
+  const int64_t loops = OperationsOf(LoopExpressions(kernel));
+  int64_t work = loops + (OperationsOf(Expressions(kernel)) - loops) / kScalars;
   for (const Stage& stage : kernel.stages)
     work += kReducedDim * static_cast<int64_t>(stage.over.size());
   return work;
@@ -176,8 +197,7 @@ int64_t CompileWork(const Kernel& kernel) {
 
 int64_t GrainFor(const Kernel& kernel, const Machine& machine) {
   constexpr int64_t kFewOperations = 16, kLeastGrain = 2048;  // speed
-  int64_t operations = 0;
-  for (const ScalarExpr* expr : Expressions(kernel)) operations += Operations(*expr);
+  const int64_t operations = OperationsOf(LoopExpressions(kernel));
   const int64_t grain =
       machine.parallel_grain * kFewOperations / std::max(kFewOperations, operations);
   // Halide folds splits by other numbers into constants that overflow.
@@ -200,6 +220,34 @@ SizeClass WidestReduced(const Kernel& kernel, const SizeClass& known) {
   }
   return reduced > 1 ? widest : known;
 }
+
+namespace {
+
+// What each further loop over the innermost dim saves where a map is stored: its operations, and
+// all that it reads along the loop but one, since it is read itself.
+int64_t SavedByStoring(const Kernel& kernel, const ScalarExpr& expr) {
+  const auto varies = [&](const ExprNode& read) {
+    return std::any_of(read.index.begin(), read.index.end(), [&](const IndexExpr& index) {
+      return index.load >= 0 ||
+             std::any_of(index.terms.begin(), index.terms.end(), [&](const auto& term) {
+               return !term.extent && term.dim == kernel.innermost();
+             });
+    });
+  };
+  int64_t operations = 0, reads = 0;
+  for (const ExprNode& node : expr.nodes()) {
+    if (node.op != ScalarOp::kRead) {
+      operations += CostOf(node);
+    } else if (varies(node)) {
+      reads += CostOf(node);
+    }
+  }
+  ExprNode own;
+  own.op = ScalarOp::kRead;
+  return operations + std::max<int64_t>(0, reads - CostOf(own));
+}
+
+}  // namespace
 
 std::vector<bool> MapsToMaterialise(const Kernel& kernel, const MaterialiseRule& rule) {
   const size_t stages = kernel.stages.size();
@@ -227,7 +275,7 @@ std::vector<bool> MapsToMaterialise(const Kernel& kernel, const MaterialiseRule&
     }
     passes[i] = std::move(loops);
     if (kernel.stages[i].kind != Stage::Kind::kMap) continue;
-    const int64_t cost = Cost(kernel.stages[i].expr);
+    const int64_t cost = SavedByStoring(kernel, kernel.stages[i].expr);
     kept[i] = (rule.reindexed && reindexed[i]) ||
               cost >= (passes[i].size() > 1 ? rule.shared_cost : rule.single_cost);
   }
@@ -245,7 +293,7 @@ int64_t LanesFor(const Kernel& kernel, const Machine& machine, int64_t vectors) 
                          std::any_of(kernel.outputs.begin(), kernel.outputs.end(), is_i64);
   size_t widest = 1;
   bool divides = false, scattered = false;
-  for (const ScalarExpr* expr : Expressions(kernel)) {
+  for (const ScalarExpr* expr : LoopExpressions(kernel)) {
     const bool guarded = HasGuard(*expr);
     for (const ExprNode& node : expr->nodes()) {
       // Coordinates and indices are 64 bits wide but rarely the bulk of the work; constants are

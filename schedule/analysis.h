@@ -51,11 +51,12 @@ int64_t Operations(const ExprNode& node);
 int64_t Operations(const ScalarExpr& expr);
 
 // What compiling a kernel takes, about 0.5 ms each with one vector at a time: operations with
-// functions expanded, and as many as weigh the same for each dim that is reduced.
+// functions expanded (a quarter of those of maps over no dims, which have no vectors), and as many
+// as weigh the same for each dim that is reduced.
 int64_t CompileWork(const Kernel& kernel);
 
 // Elements of a task: `machine.parallel_grain`, or a smaller power of two where each takes more
-// than a few operations.
+// than a few operations, those of maps over no dims aside.
 int64_t GrainFor(const Kernel& kernel, const Machine& machine);
 
 // The widest class of a template with a loop for each level of a reduction: `known`, but where

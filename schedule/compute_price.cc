@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernel/abi.h"
+#include "schedule/analysis.h"
 #include "schedule/read_price.h"
 
 namespace kiln {
@@ -54,9 +55,13 @@ class ComputePricer {
     price_.short_rows_ns += (LaneFactor(e) - 1) * ns + MasksNs(e);
     if (!counts_.Kept(e)) return;
     const Stage& stage = counts_.stage(e);
-    // Kept rows stay in the nearest cache, whole stages where they fit.
-    const double bytes = 2 * counts_.Domain(e) * static_cast<double>(SizeOf(stage.type));
-    price_.ns += bytes / machine_.GbPerS(counts_.Apart() ? bytes : 0);
+    // Kept rows stay in the nearest cache, columns and whole stages where they fit.
+    const auto size = static_cast<double>(SizeOf(stage.type));
+    const double bytes = 2 * counts_.Domain(e) * size;
+    const bool spans = SpansAll(counts_.kernel(), stage.dims);
+    const double tile = spans ? counts_.TileElements() * size : 0;
+    const bool near = tile <= static_cast<double>(machine_.l2_bytes);
+    price_.ns += bytes / machine_.GbPerS(counts_.Apart() ? bytes : near ? 0 : tile);
   }
 
   // How many times the work of its elements the vectors of a stored expression's loop do: lanes
@@ -127,7 +132,8 @@ class ComputePricer {
         vectors + machine_.window / std::max(1.0, body.chain.instructions / links);
     const double waits = body.chain.depth / links * machine_.latency_ns / in_flight;
     double ns = counts_.Runs(e) / lanes * waits * links;
-    if (counts_.IsReduction(e)) ns = std::max(ns, AccumulatorNs(e));
+    const bool begins = counts_.PassOf(e) == e;  // the accumulators of a pass wait together
+    if (counts_.IsReduction(e) && begins) ns = std::max(ns, AccumulatorNs(e));
     ns = std::hypot(ns, body.ns);
     price_.latency_ns += ns - body.ns;
     if (counts_.loops().links > 1)  // what a link leaves for the next stays in the nearest cache
@@ -169,10 +175,11 @@ class ComputePricer {
     // Whole tiles, of which the last has idle lanes.
     const double idle = std::ceil(row / columns) * columns / row - 1;
     price_.short_rows_ns += idle * ns;
-    const double steps = counts_.Runs(e) / std::min(row, columns);
-    price_.tile_loops += steps / static_cast<double>(kOuterReduceBlock);
     if (counts_.loops().sums_in_cache)
       price_.ns += 2 * bytes * counts_.Runs(e) / machine_.GbPerS(0);
+    if (counts_.PassOf(e) != e) return;
+    const double steps = counts_.Runs(e) / std::min(row, columns);
+    price_.tile_loops += steps / static_cast<double>(kOuterReduceBlock);
     if (!counts_.loops().strides && !counts_.loops().sums_in_cache)
       price_.jumps_ns += steps * RowJumpNs(e);
     if (!counts_.loops().sums_in_cache && !counts_.loops().rows_in_cache && row > columns &&

@@ -2,10 +2,13 @@
 #include "schedule/loop_counts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "schedule/analysis.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 
@@ -49,6 +52,8 @@ LoopCounts::LoopCounts(const Kernel& kernel, std::span<const int64_t> extents, L
   for (int64_t k = 0; k < loops_.row_dims; ++k)
     row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
   kept_.resize(kernel.stages.size());
+  if (loops_.joins) passes_ = PassesOf(kernel, kept_);
+  for (size_t e = passes_.size(); e < size(); ++e) passes_.push_back(LoopOf(e));
   loops_.expanded.resize(kernel.inputs.size());
   // What does not vary with the dims of the inner loops is computed outside of them.
   hoisted_ = row_dims_;
@@ -56,6 +61,16 @@ LoopCounts::LoopCounts(const Kernel& kernel, std::span<const int64_t> extents, L
     if (IsReduction(e)) hoisted_ = stage(e).over;
   CountRuns();
   FindChains();
+}
+
+// Outputs that lie alike are written in one loop, which has the number of the first.
+size_t LoopCounts::LoopOf(size_t e) const {
+  for (size_t other = kernel_.stages.size(); loops_.joins && other < e; ++other) {
+    const KernelOutput& a = kernel_.outputs[e - kernel_.stages.size()];
+    const KernelOutput& b = kernel_.outputs[other - kernel_.stages.size()];
+    if (a.dims == b.dims && a.layout == b.layout) return other;
+  }
+  return e;
 }
 
 bool LoopCounts::ByTiles(size_t e) const {
@@ -87,6 +102,26 @@ double LoopCounts::RowOf(size_t e) const {
   return std::max(1.0, runs(kernel_.innermost()) ? extent(kernel_.innermost()) : Domain(e));
 }
 
+double LoopCounts::TileElements() const {
+  for (size_t e = 0; loops_.nests == LoopSummary::Nests::kTiles && e < kernel_.stages.size(); ++e) {
+    if (!IsReduction(e)) continue;
+    const auto columns = static_cast<double>(loops_.columns);
+    const double across = std::min(columns, extent(kernel_.innermost()));
+    return Elements(stage(e).over) * (ByTiles(e) ? across : 1);
+  }
+  return 0;
+}
+
+double LoopCounts::Tiles() const {
+  for (size_t e = 0; loops_.nests == LoopSummary::Nests::kTiles && e < kernel_.stages.size(); ++e) {
+    if (!IsReduction(e)) continue;
+    const double row = extent(kernel_.innermost()), columns = static_cast<double>(loops_.columns);
+    const double kept = Elements(stage(e).dims);
+    return ByTiles(e) && row > 0 ? kept / row * std::ceil(row / columns) : kept;
+  }
+  return 0;
+}
+
 double LoopCounts::RunsOf(size_t e, uint64_t varies) const {
   double runs = runs_[e];
   for (const int32_t dim : hoisted_) {
@@ -101,19 +136,27 @@ bool LoopCounts::VariesAlongRow(const ExprNode& read) const { return VariesAlong
 
 void LoopCounts::CountRuns() {
   runs_.assign(size(), 0);
+  std::map<std::pair<size_t, size_t>, double> asked_by;  // (stage, pass of its readers): elements
   for (size_t e = size(); e-- > 0;) {
     if (Stored(e)) {
       runs_[e] = Domain(e);
-      row_loops_ += runs_[e] / RowOf(e);
+      if (PassOf(e) == e) row_loops_ += runs_[e] / RowOf(e);
     }
+    std::map<size_t, double> asked;
     std::set<std::pair<int32_t, bool>> own;  // stages read at the reader's own element
     for (const ExprNode& node : expr(e).nodes()) {
       if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) continue;
       const auto of = static_cast<size_t>(node.ref);
       const bool varies = VariesAlongRow(node);
       if (IsIdentityRead(node, stage(of).dims) && !own.insert({node.ref, varies}).second) continue;
-      const double asked = varies ? runs_[e] : runs_[e] / Row();
-      runs_[of] = OneNest() ? std::max(runs_[of], asked) : runs_[of] + asked;
+      const double by_node = varies ? runs_[e] : runs_[e] / Row();
+      asked[of] = OneNest() ? std::max(asked[of], by_node) : asked[of] + by_node;
+    }
+    // Of one loop, what several ask for is computed once.
+    for (const auto& [of, elements] : asked) {
+      double& before = asked_by[{of, OneNest() ? 0 : PassOf(e)}];
+      runs_[of] += std::max(0.0, elements - before);
+      before = std::max(before, elements);
     }
   }
   row_loops_ /= RowsAtOnce();

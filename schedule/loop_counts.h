@@ -37,6 +37,8 @@ class LoopCounts {
   bool Stored(size_t e) const { return !IsStage(e) || IsReduction(e) || kept_[e]; }
   // A map that is stored before it is read.
   bool Kept(size_t e) const { return IsStage(e) && kept_[e]; }
+  // The first stage or output of the loop that makes `e`, where they are joined; else `e` itself.
+  size_t PassOf(size_t e) const { return passes_[e]; }
   // True for a reduction of other dims than the innermost, along which vectors run.
   bool ByTiles(size_t e) const;
   const std::vector<int32_t>& Dims(size_t e) const {
@@ -60,6 +62,9 @@ class LoopCounts {
   double RowOf(size_t e) const;
   // Of the innermost loop over all the dims that are collapsed.
   double Row() const;
+  // Of tiles of columns: the elements of one, and how many there are; 0 in other nests.
+  double TileElements() const;
+  double Tiles() const;
   bool EmptyRows() const { return Elements(row_dims_) < 1; }
 
   // How often an expression is computed: its domain if it is stored, else as its readers ask; and a
@@ -91,6 +96,7 @@ class LoopCounts {
   bool Conflicts(const std::vector<int32_t>& dims, int32_t dim, DType type) const;
 
  private:
+  size_t LoopOf(size_t e) const;
   void CountRuns();
   void FindChains();
 
@@ -99,6 +105,7 @@ class LoopCounts {
   LoopSummary loops_;
   std::vector<const ScalarExpr*> exprs_;
   std::vector<bool> kept_;
+  std::vector<size_t> passes_;
   std::vector<int32_t> row_dims_;  // that the innermost loop runs over
   std::vector<int32_t> hoisted_;   // dims of loops outside of which the rest is computed
   std::vector<double> runs_;

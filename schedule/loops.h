@@ -64,6 +64,7 @@ struct LoopSummary {
   int64_t row_dims = 1;            // innermost dims that the innermost loop runs over as one
   bool sums_in_cache = false;      // of such reductions, which load and store them for each row
   bool rows_in_cache = false;      // such reductions read rows that others have just read
+  bool joins = false;              // reductions of a pass (reductions.h), and outputs, share a loop
   bool strides = false;            // such reductions go down whole columns before the next tile
   bool transposes = false;         // operands that lie in another order are transposed in tiles
   int64_t order = -1;              // the dim that the loop next to the innermost runs along

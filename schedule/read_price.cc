@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "kernel/abi.h"
 #include "schedule/analysis.h"
@@ -84,15 +86,23 @@ class ReadPricer {
         counts_.loops().transposes && counts_.loops().across != LoopSummary::Across::kBlocks;
     double ns = 0;
     std::vector<double> asked(counts_.kernel().inputs.size(), 0);
+    std::map<std::pair<size_t, size_t>, double> by_pass;  // (pass, input): elements
     for (size_t e = 0; e < counts_.size(); ++e) {
       const bool clamped = Clamped(counts_, e);
+      std::vector<double> own(asked.size(), 0);
       for (const ExprNode& node : counts_.expr(e).nodes()) {
         if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput) continue;
         const auto input = static_cast<size_t>(node.ref);
         if (!counts_.VariesAlongRow(node)) continue;
-        asked[input] += counts_.Runs(e);
+        own[input] += counts_.Runs(e);
         if (transposes && !AlongLanes(counts_, node, clamped))
           ns += counts_.Runs(e) * machine_.transpose_ns;
+      }
+      // Of one loop, what several read is read once.
+      for (size_t k = 0; k < own.size(); ++k) {
+        double& before = by_pass[{counts_.PassOf(e), k}];
+        asked[k] += std::max(0.0, own[k] - before);
+        before = std::max(before, own[k]);
       }
     }
     if (counts_.AcrossRows() && !counts_.OneNest()) ns += StridesNs();
@@ -105,12 +115,23 @@ class ReadPricer {
       const double again = (asked[k] - all) * static_cast<double>(SizeOf(input.type));
       const double near = all * static_cast<double>(SizeOf(input.type));
       const bool row = Has(input.dims, counts_.kernel().innermost()) && !counts_.Apart();
-      ns += again / machine_.GbPerS(row ? std::min(near, counts_.Row() * sizeof(float)) : near);
+      ns += again / machine_.GbPerS(row ? std::min(near, BetweenReads()) : near);
     }
     return ns;
   }
 
  private:
+  // Bytes that are read before a row, or the column of a tile, is read again. Rows follow each
+  // other in time, also where a column of them is only in the second-level cache.
+  double BetweenReads() const {
+    const double tile = counts_.TileElements(), row = counts_.Row() * sizeof(float);
+    double bytes = 0;
+    for (const KernelInput& input : counts_.kernel().inputs)
+      if (SpansAll(counts_.kernel(), input.dims)) bytes += static_cast<double>(SizeOf(input.type));
+    bytes *= tile;
+    return bytes > static_cast<double>(machine_.l2_bytes) ? bytes : row;
+  }
+
   // Rows of inputs that lie in another order than the outputs: unless the loop next to the
   // innermost follows them, a line that two rows share is read for each.
   double MovedRowsNs() const {

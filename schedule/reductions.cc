@@ -69,6 +69,46 @@ std::vector<bool> MapsOfRowsToMaterialise(const Kernel& kernel) {
   return kept;
 }
 
+std::vector<size_t> PassesOf(const Kernel& kernel, const std::vector<bool>& stored) {
+  std::vector<size_t> passes, before;  // `before`: behind the last stored stage that each needs
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
+    before.push_back(0);
+    for (const ExprNode& node : stage.expr.nodes()) {
+      if (node.op != ScalarOp::kRead || node.source != ReadSource::kStage) continue;
+      const auto ref = static_cast<size_t>(node.ref);
+      const bool kept = IsReduction(kernel.stages[ref]) || stored[ref];
+      before[i] = std::max(before[i], kept ? ref + 1 : before[ref]);
+    }
+    passes.push_back(i);
+    if (!IsReduction(stage) || stage.over.back() == kernel.innermost()) continue;
+    for (size_t first = before[i]; first < i; ++first) {
+      const Stage& other = kernel.stages[first];
+      if (passes[first] != first || !IsReduction(other) || stage.over != other.over ||
+          stage.dims != other.dims)
+        continue;
+      passes[i] = first;
+      break;
+    }
+  }
+  return passes;
+}
+
+int64_t LargestPass(const Kernel& kernel, const std::vector<bool>& stored) {
+  const std::vector<size_t> passes = PassesOf(kernel, stored);
+  std::ptrdiff_t most = 1;
+  for (const size_t first : passes)
+    most = std::max(most, std::count(passes.begin(), passes.end(), first));
+  return most;
+}
+
+std::vector<size_t> StagesOf(const std::vector<size_t>& passes, size_t first) {
+  std::vector<size_t> stages;
+  for (size_t i = first; i < passes.size(); ++i)
+    if (passes[i] == first) stages.push_back(i);
+  return stages;
+}
+
 int64_t ColumnElements(const Stage& reduction, const SizeClass& sizes) {
   const auto bounded = [](int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); };
   int64_t column = 1;

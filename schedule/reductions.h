@@ -30,6 +30,20 @@ const Stage& FirstReduction(const Kernel& kernel);
 // with one value for a row, which would be computed for every vector of it.
 std::vector<bool> MapsOfRowsToMaterialise(const Kernel& kernel);
 
+// The pass that makes each stage: reductions over the same dims, none of them the innermost, are
+// made together where none needs what the pass, or a stage after its first, leaves. A pass has the
+// number of its first stage; any other stage is a pass of its own. `stored`: as in analysis.h.
+//
+// Example, batch norm backward: the sums over a of in0[a, b] and of in0[a, b] in1[a, b] are one
+// pass, which reads in0 once; those of x and of (x - mean)^2 are two.
+std::vector<size_t> PassesOf(const Kernel& kernel, const std::vector<bool>& stored);
+
+// Of the passes, the one with most reductions: how many it has.
+int64_t LargestPass(const Kernel& kernel, const std::vector<bool>& stored);
+
+// The stages of the pass that begins with `first`.
+std::vector<size_t> StagesOf(const std::vector<size_t>& passes, size_t first);
+
 // Elements that the reduced dims span, at most; extents are 32-bit numbers.
 int64_t ColumnElements(const Stage& reduction, const SizeClass& sizes);
 

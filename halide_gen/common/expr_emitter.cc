@@ -300,7 +300,9 @@ Expr ExprEmitter::ReadStage(const ExprNode& node, const std::vector<Expr>& index
   const Stage& stage = kernel_.stages[ref];
   if (const Halide::Func& func = funcs_[ref]; func.defined()) {
     std::vector<Expr> args(index.rbegin(), index.rend());
-    if (scope.place.defined()) {
+    if (func.dimensions() == 0) {
+      return Element(func(), stage.type);
+    } else if (scope.place.defined()) {
       args = scope.row_arguments;
     } else if (scope.flat > 1) {
       const bool some = HasSomeOfTail(kernel_, stage.dims, scope.flat);

@@ -15,6 +15,7 @@
 #include "halide_gen/cpu/nests.h"
 #include "halide_gen/cpu/reduction.h"
 #include "schedule/analysis.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {
@@ -24,11 +25,6 @@ using Halide::Func;
 using Halide::LoopLevel;
 using Halide::TailStrategy;
 using Halide::Var;
-
-const Stage& AnyReduction(const Kernel& kernel) {
-  return *std::find_if(kernel.stages.begin(), kernel.stages.end(),
-                       [](const Stage& stage) { return stage.kind == Stage::Kind::kReduce; });
-}
 
 // Funcs by stage, with the arguments of those made in a tile.
 using OfTiles = std::map<size_t, Func>;
@@ -43,8 +39,9 @@ class ColumnNest {
         operands_(operands),
         emitter_(kernel, operands),
         kept_(AsFlags(schedule.stored, kernel.stages.size())),
-        tile_dims_(AnyReduction(kernel).dims),
-        column_dims_(AnyReduction(kernel).over),
+        passes_(PassesOf(kernel, kept_)),
+        tile_dims_(FirstReduction(kernel).dims),
+        column_dims_(FirstReduction(kernel).over),
         inner_(kernel.innermost()),
         lanes_(static_cast<int>(schedule.step)),
         rows_per_block_(tile_dims_.empty() ? 1 : static_cast<int>(schedule.batch)),
@@ -168,8 +165,8 @@ class ColumnNest {
 
   void BuildStage(size_t i) {
     const Stage& stage = kernel_.stages[i];
-    if (stage.kind == Stage::Kind::kReduce) {
-      BuildReduce(i);
+    if (IsReduction(stage)) {
+      if (passes_[i] == i) BuildReduce(i);
       return;
     }
     if (!kept_[i]) return;
@@ -185,8 +182,10 @@ class ColumnNest {
     maps_.emplace_back(func, Has(stage.dims, inner_));
   }
 
-  void BuildReduce(size_t i) {
-    const Stage& stage = kernel_.stages[i];
+  // The reductions of the pass that begins with stage `first`.
+  void BuildReduce(size_t first) {
+    const Stage& stage = kernel_.stages[first];
+    const std::vector<size_t> pass = StagesOf(passes_, first);
     std::vector<int32_t> dims(static_cast<size_t>(kernel_.num_iterated()));
     for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int32_t>(d);
     std::vector<OverDim> chain;
@@ -194,22 +193,33 @@ class ColumnNest {
       const std::vector<int32_t> before = dims;
       dims.erase(std::find(dims.begin(), dims.end(), *dim));
       const Func previous = chain.empty() ? Func() : chain.back().reduction.result;
-      chain.push_back(
-          {*dim, dims, ReduceDim(i, *dim, chain.empty() ? nullptr : &previous, before)});
+      chain.push_back({*dim, dims, ReduceDim(pass, *dim, previous, before)});
     }
-    Store(i, chain.back().reduction.result);
+    for (size_t k = 0; k < pass.size(); ++k)
+      Store(pass[k], ValueOf(chain.back().reduction.result, TileVars(dims), k));
     reductions_.push_back(std::move(chain));
   }
 
-  // Reduces `dim` of `previous`, which has the dims `before`, or of the stage's elements.
-  Reduction ReduceDim(size_t i, int32_t dim, const Func* previous,
+  // Reduces `dim` of `previous`, which has the dims `before`, or of the elements of `pass`.
+  Reduction ReduceDim(const std::vector<size_t>& pass, int32_t dim, const Func& previous,
                       const std::vector<int32_t>& before) const {
-    const Stage& stage = kernel_.stages[i];
+    const Stage& stage = kernel_.stages[pass[0]];
     const bool lane_rule = dim == inner_;
     std::vector<int32_t> after = before;
     after.erase(std::find(after.begin(), after.end(), dim));
-    return BuildReduction({
-        .name = "s" + std::to_string(i) + "_over" + std::to_string(dim),
+    const auto element_of = [&](size_t k) {
+      return [&, k](const Expr& index) -> Expr {
+        Scope scope = TileScope(dim, index);
+        const Stage& of = kernel_.stages[pass[k]];
+        if (!previous.defined()) return ToStorage(emitter_.Value(of.expr, scope), of.type);
+        std::vector<Expr> at;
+        for (const Var& var : TileVars(before))
+          at.push_back(var.same_as(VarOf(dim)) ? index : Expr(var));
+        return ValueAt(previous, at, k);
+      };
+    };
+    ReductionSpec spec = {
+        .name = "s" + std::to_string(pass[0]) + "_over" + std::to_string(dim),
         .op = stage.op,
         .type = stage.type,
         .extent = ExtentOf(dim),
@@ -218,18 +228,13 @@ class ColumnNest {
         .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
         .accumulators = static_cast<int>(schedule_.accumulators),
         .vars = TileVars(after),
-        .element = [&](const Expr& index) -> Expr {
-          Scope scope = TileScope(dim, index);
-          if (previous == nullptr) {
-            return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-          }
-          std::vector<Expr> at;
-          for (const Var& var : TileVars(before)) {
-            at.push_back(var.same_as(VarOf(dim)) ? index : Expr(var));
-          }
-          return (*previous)(at);
-        },
-    });
+        .element = element_of(0),
+    };
+    for (size_t k = 1; k < pass.size(); ++k) {
+      const Stage& beside = kernel_.stages[pass[k]];
+      spec.beside.push_back({beside.op, beside.type, element_of(k)});
+    }
+    return BuildReduction(spec);
   }
 
   bool VectorTiles() const { return Has(tile_dims_, inner_); }
@@ -361,6 +366,7 @@ class ColumnNest {
   const Operands& operands_;
   ExprEmitter emitter_;
   const std::vector<bool> kept_;
+  const std::vector<size_t> passes_;
   const std::vector<int32_t>&tile_dims_, &column_dims_;
   const int32_t inner_;
   const int lanes_, rows_per_block_;
@@ -378,7 +384,7 @@ std::vector<OutputNest> BuildOuterReduction(const Kernel& kernel, const Schedule
                                             const Operands& operands) {
   const auto& columns = schedule.As<OuterReduction>();
   const std::vector<std::vector<size_t>> groups = GroupOutputs(kernel);
-  const std::vector<size_t> shared = SharedStages(kernel, groups, AnyReduction(kernel).dims);
+  const std::vector<size_t> shared = SharedStages(kernel, groups, FirstReduction(kernel).dims);
   OfTiles of_tiles;
   if (!shared.empty()) of_tiles = ColumnNest(kernel, columns, operands, {}).BuildTiles(shared);
   std::vector<OutputNest> nests;

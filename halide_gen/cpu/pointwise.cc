@@ -34,6 +34,20 @@ std::vector<Func> StoreRowStages(const Kernel& kernel, const Operands& operands,
   return stored;
 }
 
+// Likewise what a launch has one of is computed before all loops.
+void StoreLaunchStages(const Kernel& kernel, ExprEmitter& emitter) {
+  for (size_t i = 0; i < kernel.stages.size(); ++i) {
+    const Stage& stage = kernel.stages[i];
+    if (!stage.dims.empty() || Cost(stage.expr) < kLeastOfRow) continue;
+    Scope scope;
+    scope.coordinates.resize(kernel.dims.size());
+    Func once("s" + std::to_string(i));
+    once() = ToStorage(emitter.Value(stage.expr, scope), stage.type);
+    once.compute_root();
+    emitter.Store(static_cast<int32_t>(i), once);
+  }
+}
+
 }  // namespace
 
 std::vector<OutputNest> BuildPointwise(const Kernel& kernel, const Schedule& schedule,
@@ -49,6 +63,7 @@ std::vector<OutputNest> BuildPointwise(const Kernel& kernel, const Schedule& sch
   for (std::vector<size_t>& group : GroupOutputs(kernel)) {
     ExprEmitter emitter(kernel, operands);
     std::vector<Func> of_row;
+    StoreLaunchStages(kernel, emitter);
     UseTables(kernel, pointwise.expanded, operands, kernel.innermost(), lanes, emitter);
     if (rows && flat == 1) of_row = StoreRowStages(kernel, operands, row, emitter);
     Scope scope = FlatScope(kernel, {flat, lanes}, operands, rows ? Expr(row) : Expr(), x);

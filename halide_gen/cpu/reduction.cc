@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "halide_gen/common/expr_emitter.h"
+#include "halide_gen/common/loop_nests.h"
 #include "halide_gen/common/primitives.h"
 
 namespace kiln {
@@ -191,18 +192,40 @@ void BuildLanes(const ReductionSpec& spec, const Element& element, const Expr& c
   level.blocks(rest) = one_by_one ? FoldByHalves(spec, parts) : FoldVector(spec, parts);
 }
 
-// `count` elements by the rule of the other dims.
-void BuildSequence(const ReductionSpec& spec, const Element& element, const Expr& count,
-                   ReductionLevel& level) {
+// `count` elements of each of `values` by the rule of the other dims.
+void BuildSequence(const ReductionSpec& spec, const std::vector<ReducedBeside>& values,
+                   const Expr& count, ReductionLevel& level) {
   std::vector<Expr> at = Arguments(spec.vars);
   if (!level.top) at.push_back(level.block);
   const Expr begin = level.top ? Expr(0) : level.block * kOuterBlock;
-  level.blocks(at) = StartValue(spec.op, spec.type);
   RDom step(0, level.top ? count : Expr(kOuterBlock), level.blocks.name() + "_step");
   if (!level.top) step.where(step.x < count - begin);
   level.step = step.x;
-  level.blocks(at) = Accumulate(spec.op, spec.type, level.blocks(at),
-                                DependentOn(step.x, element(begin + step.x)));
+  std::vector<Expr> start, next;
+  for (const ReducedBeside& value : values) start.push_back(StartValue(value.op, value.type));
+  SetValues(level.blocks, at, start);
+  for (size_t k = 0; k < values.size(); ++k) {
+    const auto& [op, type, element] = values[k];
+    next.push_back(Accumulate(op, type, ValueAt(level.blocks, at, k),
+                              DependentOn(step.x, element(begin + step.x))));
+  }
+  SetValues(level.blocks, at, next);
+}
+
+Expr EmptyOf(const ReductionSpec& spec) {
+  return spec.empty.defined() ? spec.empty : spec.extent == 0;
+}
+
+// The identity stands for nothing in all but sums of floats: those start with -0, and nothing is 0.
+// A mask says so: of a choice between the sum and 0 Halide would make one between computing the
+// sum, stage by stage, and not.
+Expr OrNothing(ReduceOp op, const Expr& empty, const Expr& value) {
+  if (op != ReduceOp::kAdd || !value.type().is_float()) return value;
+  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
+  const Expr none = Halide::Internal::make_zero(bits);
+  if (Halide::Internal::is_const_zero(empty)) return value;
+  const Expr mask = select(empty, none, ~none);
+  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
 }
 
 // Lane rule: one row after the other.
@@ -232,6 +255,17 @@ void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
 
 }  // namespace
 
+Expr ValueAt(const Func& func, const std::vector<Expr>& at, size_t k) {
+  return func.outputs() == 1 ? Expr(func(at)) : Expr(func(at)[static_cast<int>(k)]);
+}
+
+Func ValueOf(const Func& func, const std::vector<Var>& vars, size_t k) {
+  if (func.outputs() == 1) return func;
+  Func value(func.name() + "_" + std::to_string(k));
+  value(vars) = ValueAt(func, Arguments(vars), k);
+  return value;
+}
+
 void BlockRows(Halide::Func& func, const Var& row, int blocked_rows) {
   func.bound_extent(row, blocked_rows).bound_storage(row, blocked_rows);
 }
@@ -258,7 +292,13 @@ Reduction BuildReduction(const ReductionSpec& spec) {
   const auto if_inside = [&](const Expr& element) {
     return spec.inside.defined() ? LoadsIf(spec.inside, spec.vars[0], element) : element;
   };
-  Element element = [&](const Expr& index) { return if_inside(spec.element(index)); };
+  std::vector<ReducedBeside> values = {{spec.op, spec.type, spec.element}};
+  values.insert(values.end(), spec.beside.begin(), spec.beside.end());
+  for (ReducedBeside& value : values) {
+    value.element = [if_inside, element = value.element](const Expr& index) {
+      return if_inside(element(index));
+    };
+  }
   Expr count = spec.extent;
   const int block = spec.lanes ? kBlock : kOuterBlock;
   for (int i = 0; i < spec.levels; ++i) {
@@ -269,35 +309,33 @@ Reduction BuildReduction(const ReductionSpec& spec) {
     level.fold = Var("fold");
     level.block = Var("block");
     if (spec.lanes) {
-      BuildLanes(spec, element, count, level);
+      BuildLanes(spec, values[0].element, count, level);
     } else {
-      BuildSequence(spec, element, count, level);
+      BuildSequence(spec, values, count, level);
     }
-    element = [&, blocks = level.blocks](const Expr& k) {
-      std::vector<Expr> at = Arguments(spec.vars);
-      at.insert(spec.lanes ? at.begin() : at.end(), k);
-      return if_inside(blocks(at));
-    };
+    for (size_t k = 0; k < values.size(); ++k) {
+      values[k].element = [&spec, if_inside, blocks = level.blocks, k](const Expr& index) {
+        std::vector<Expr> at = Arguments(spec.vars);
+        at.insert(spec.lanes ? at.begin() : at.end(), index);
+        return if_inside(ValueAt(blocks, at, k));
+      };
+    }
     count = (count + (block - 1)) / block;
     reduction.levels.push_back(std::move(level));
   }
   reduction.result = Func(spec.name);
-  reduction.result(spec.vars) =
-      OrNothing(spec, reduction.levels.back().blocks(Arguments(spec.vars)));
+  const std::vector<Expr> at = Arguments(spec.vars);
+  std::vector<Expr> results;
+  for (size_t k = 0; k < values.size(); ++k) {
+    const Expr value = ValueAt(reduction.levels.back().blocks, at, k);
+    results.push_back(OrNothing(values[k].op, EmptyOf(spec), value));
+  }
+  SetValues(reduction.result, at, results);
   return reduction;
 }
 
-// The identity stands for nothing in all but sums of floats: those start with -0, and nothing is 0.
-// A mask says so: of a choice between the sum and 0 Halide would make one between computing the
-// sum, stage by stage, and not.
 Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
-  if (spec.op != ReduceOp::kAdd || !value.type().is_float()) return value;
-  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
-  const Expr none = Halide::Internal::make_zero(bits);
-  const Expr empty = spec.empty.defined() ? spec.empty : spec.extent == 0;
-  if (Halide::Internal::is_const_zero(empty)) return value;
-  const Expr mask = select(empty, none, ~none);
-  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
+  return OrNothing(spec.op, EmptyOf(spec), value);
 }
 
 Expr ReduceFew(const ReductionSpec& spec, int most) {

@@ -28,6 +28,14 @@
 
 namespace kiln {
 
+// What else is reduced in the same steps: Funcs are then tuples, of the spec's own value and these.
+// Not by the lane rule.
+struct ReducedBeside {
+  ReduceOp op = ReduceOp::kAdd;
+  DType type = DType::kF32;
+  std::function<Halide::Expr(const Halide::Expr&)> element;
+};
+
 struct ReductionSpec {
   std::string name;
   ReduceOp op = ReduceOp::kAdd;
@@ -46,6 +54,7 @@ struct ReductionSpec {
   Halide::Expr inside{};
   std::function<Halide::Expr(const Halide::Expr&)>
       element;  // at an index along the reduced dim, as in memory
+  std::vector<ReducedBeside> beside{};
 };
 
 struct ReductionLevel {
@@ -68,6 +77,10 @@ struct Reduction {
   std::vector<ReductionLevel> levels;  // the last is the top
   Halide::Func result;                 // arguments: vars
 };
+
+// Value `k` of a Func, which may be a tuple; and that value as a Func over `vars`.
+Halide::Expr ValueAt(const Halide::Func& func, const std::vector<Halide::Expr>& at, size_t k);
+Halide::Func ValueOf(const Halide::Func& func, const std::vector<Halide::Var>& vars, size_t k);
 
 Reduction BuildReduction(const ReductionSpec& spec);
 

@@ -8,6 +8,7 @@
 #include "halide_gen/cpu/nests.h"
 #include "halide_gen/cpu/reduction.h"
 #include "schedule/analysis.h"
+#include "schedule/reductions.h"
 
 namespace kiln {
 namespace {
@@ -52,9 +53,10 @@ class RootNests {
 
   std::vector<OutputNest> Build() {
     const std::vector<bool> kept = AsFlags(schedule_.stored, kernel_.stages.size());
+    const std::vector<size_t> passes = PassesOf(kernel_, kept);
     for (size_t i = 0; i < kernel_.stages.size(); ++i) {
-      if (kernel_.stages[i].kind == Stage::Kind::kReduce) {
-        BuildReduce(i);
+      if (IsReduction(kernel_.stages[i])) {
+        if (passes[i] == i) BuildReduce(StagesOf(passes, i));
       } else if (kept[i]) {
         BuildMap(i);
       }
@@ -170,8 +172,9 @@ class RootNests {
     return {func, group};
   }
 
-  void BuildReduce(size_t i) {
-    const Stage& stage = kernel_.stages[i];
+  // The reductions `pass` over the same dims.
+  void BuildReduce(const std::vector<size_t>& pass) {
+    const Stage& stage = kernel_.stages[pass[0]];
     std::vector<int32_t> dims = stage.dims;
     dims.insert(dims.end(), stage.over.begin(), stage.over.end());
     std::sort(dims.begin(), dims.end());
@@ -179,16 +182,26 @@ class RootNests {
     for (auto dim = stage.over.rbegin(); dim != stage.over.rend(); ++dim) {
       const std::vector<int32_t> before = dims;
       dims.erase(std::find(dims.begin(), dims.end(), *dim));
-      previous = ReduceDim(i, *dim, previous, before, dims);
+      previous = ReduceDim(pass, *dim, previous, before, dims);
     }
-    Store(i, previous);
+    for (size_t k = 0; k < pass.size(); ++k)
+      Store(pass[k], ValueOf(previous, Vars(LoopsOver(dims)), k));
   }
 
-  // Reduces `dim` of `previous`, which has the dims `before`, or of the stage's elements if it is
-  // undefined; leaves `after`.
-  Func ReduceDim(size_t i, int32_t dim, const Func& previous, const std::vector<int32_t>& before,
-                 const std::vector<int32_t>& dims) {
+  // Value `k` of `pass` at `index` along `dim`: of `previous`, which has the dims `before`, or an
+  // element of its stage if that is undefined.
+  Expr ElementOf(const std::vector<size_t>& pass, size_t k, const Func& previous,
+                 const std::vector<int32_t>& before, Scope scope) const {
+    if (previous.defined()) return ValueAt(previous, Coordinates(before, scope), k);
+    const Stage& stage = kernel_.stages[pass[k]];
+    return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
+  }
+
+  // Reduces `dim` of `previous`, or of the elements of `pass`; leaves `dims`.
+  Func ReduceDim(const std::vector<size_t>& pass, int32_t dim, const Func& previous,
+                 const std::vector<int32_t>& before, const std::vector<int32_t>& dims) {
     const std::vector<Loop> after = LoopsOver(dims);
+    const size_t i = pass[0];
     const Stage& stage = kernel_.stages[i];
     const bool lane_rule = dim == kernel_.innermost();
     const std::string name = "s" + std::to_string(i) + "_over" + std::to_string(dim);
@@ -201,7 +214,12 @@ class RootNests {
     const bool tiles = !lane_rule && NeverEmpty(dims);
     // Tiles are whole, also where the last row of sums ends inside.
     const Expr inside = tiles ? Expr(after[0].var < after[0].extent) : Expr();
-    const ReductionSpec spec = {
+    const auto element_of = [&](size_t k) {
+      return [&, k](const Expr& index) {
+        return ElementOf(pass, k, previous, before, ScopeAt(dims, dim, index));
+      };
+    };
+    ReductionSpec spec = {
         .name = name,
         .op = stage.op,
         .type = stage.type,
@@ -212,12 +230,12 @@ class RootNests {
         .accumulators = static_cast<int>(schedule_.accumulators),
         .vars = Vars(after),
         .inside = inside,
-        .element = [&](const Expr& index) -> Expr {
-          Scope scope = ScopeAt(dims, dim, index);
-          if (previous.defined()) return previous(Coordinates(before, scope));
-          return ToStorage(emitter_.Value(stage.expr, scope), stage.type);
-        },
+        .element = element_of(0),
     };
+    for (size_t k = 1; k < pass.size(); ++k) {
+      const Stage& beside = kernel_.stages[pass[k]];
+      spec.beside.push_back({beside.op, beside.type, element_of(k)});
+    }
     Reduction reduction = BuildReduction(spec);
     Expr count = operands_.extents[static_cast<size_t>(dim)];
     for (ReductionLevel& level : reduction.levels) {
@@ -314,7 +332,9 @@ class RootNests {
     const Var x = loops[0].var, all_vectors("pallvectors"), tile("ptile"), vectors("pvectors"),
               lane("plane");
     const bool one = level.top || schedule_.one_vector;
-    const int most = one ? 1 : std::max(1, kTileBytes / sums.types()[0].bytes() / outer_lanes_);
+    int bytes = 0;
+    for (const Halide::Type& type : sums.types()) bytes += type.bytes();
+    const int most = one ? 1 : std::max(1, kTileBytes / bytes / outer_lanes_);
     const Expr in_tile = VectorsOfTile(loops[0].extent, most);
     const Expr tile_length = in_tile * outer_lanes_;
     all[0] = {tile, (loops[0].extent + (tile_length - 1)) / tile_length};

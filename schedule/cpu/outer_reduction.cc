@@ -34,25 +34,10 @@ bool IsSingle(const Kernel& kernel) {
 
 int64_t Bounded(int64_t extent) { return std::min<int64_t>(extent, INT32_MAX); }
 
-// Tiles of so few columns are few tasks, where the template of a nest for each stage has blocks of
-// rows.
-bool HasFewTiles(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
-                 int64_t step) {
-  constexpr int64_t kFewTiles = 8;  // speed
-  const auto extent = [&](int32_t dim) { return Bounded(sizes.at_most[static_cast<size_t>(dim)]); };
-  const Stage& reduction = FirstReduction(kernel);
-  if (!IsSingle(kernel) || reduction.over.size() != 1) return false;
-  int64_t tiles = extent(kernel.innermost()) / step + 1, elements = extent(kernel.innermost());
-  for (int32_t dim = 0; dim < kernel.innermost(); ++dim) {
-    elements = Bounded(elements * extent(dim));
-    if (dim != reduction.over[0]) tiles = Bounded(tiles * extent(dim));
-  }
-  return tiles < kFewTiles && elements > machine.parallel_grain;
-}
-
-// Some numbers of vectors, and a whole row of as many as there are accumulators.
-std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes,
-                               const Machine& machine) {
+// Some numbers of vectors, of which `together` reductions leave registers, and a whole row of as
+// many as there are accumulators.
+std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                               int64_t together) {
   const int64_t row = sizes.at_most[static_cast<size_t>(kernel.innermost())];
   const int64_t vector = LanesFor(kernel, machine, 1);
   std::vector<int64_t> steps;
@@ -60,16 +45,20 @@ std::vector<int64_t> TileSteps(const Kernel& kernel, const SizeClass& sizes,
     if (step <= kMostLanes && std::find(steps.begin(), steps.end(), step) == steps.end())
       steps.push_back(step);
   };
-  for (const int64_t vectors : {4, 8, 2, 1})  // compile time: candidates
-    add(LanesForRow(LanesFor(kernel, machine, vectors), row));
+  for (const int64_t vectors : {4, 8, 2, 1}) {  // compile time: candidates
+    if (vectors == 1 || 2 * vectors * together <= machine.registers)
+      add(LanesForRow(LanesFor(kernel, machine, vectors), row));
+  }
   if (row <= kMostLanes && IsSingle(kernel))
     add((std::max<int64_t>(1, row) + vector - 1) / vector * vector);
   return steps;
 }
 
-std::vector<bool> MapsToStore(const Kernel& kernel) {
+// Whose values are stored, if maps that several loops need are from `shared_cost` on.
+std::vector<bool> MapsToStore(const Kernel& kernel, int64_t shared_cost) {
   const Stage& reduction = FirstReduction(kernel);
-  std::vector<bool> kept = MapsToMaterialise(kernel, {.single_cost = kWorthMaterialising});
+  std::vector<bool> kept =
+      MapsToMaterialise(kernel, {.shared_cost = shared_cost, .single_cost = kWorthMaterialising});
   for (size_t i = 0; i < kept.size(); ++i) {
     // A value of a column costs nothing to keep.
     const Stage& stage = kernel.stages[i];
@@ -80,34 +69,30 @@ std::vector<bool> MapsToStore(const Kernel& kernel) {
   return kept;
 }
 
-// Nothing in place: the VM runs through such kernels row by row.
-std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
-                                 const Machine& machine) {
-  if (AcceptsRows(kernel)) return {};  // row_reduction has the same loops for rows of one dim
+// Candidates that store the maps `kept`.
+void AddCandidates(const Kernel& kernel, const SizeClass& sizes, const Machine& machine,
+                   const std::vector<bool>& kept, std::vector<Schedule>& candidates) {
   const Stage& reduction = FirstReduction(kernel);
   const int32_t x = kernel.innermost();
-  const bool tiles = reduction.over.back() != x;
   int64_t inner = 1, outer = 1;  // greatest extents reduced by either rule
   for (const int32_t dim : reduction.over) {
     int64_t& extent = dim == x ? inner : outer;
     extent = std::max(extent, Bounded(sizes.at_most[static_cast<size_t>(dim)]));
   }
-  const std::vector<bool> kept = MapsToStore(kernel);
   const int64_t row = sizes.at_most[static_cast<size_t>(x)];
   OuterReduction columns;
   columns.task = GrainFor(kernel, machine);
   columns.levels = LevelsFor(inner, kReduceBlock);
   columns.outer_levels = LevelsFor(outer, kOuterReduceBlock);
   columns.stored = Members(kept);
-  std::vector<Schedule> candidates;
   const auto add = [&] { candidates.emplace_back(kOuterReduction, columns); };
-  if (tiles) {
-    for (const int64_t step : TileSteps(kernel, sizes, machine)) {
+  if (reduction.over.back() != x) {
+    for (const int64_t step : TileSteps(kernel, sizes, machine, LargestPass(kernel, kept))) {
       columns.step = step;
       columns.whole_row = row <= step && reduction.dims.size() > 1;
-      if (!HasFewTiles(kernel, sizes, machine, step)) add();
+      add();
     }
-    return candidates;
+    return;
   }
   columns.accumulators = AccumulatorsFor(inner);
   const bool whole_stored = [&] {
@@ -127,6 +112,17 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
       }
     }
   }
+}
+
+// Nothing in place: the VM runs through such kernels row by row.
+std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
+                                 const Machine& machine) {
+  if (AcceptsRows(kernel)) return {};  // row_reduction has the same loops for rows of one dim
+  std::vector<Schedule> candidates;
+  const std::vector<bool> cheap = MapsToStore(kernel, kWorthMaterialisingShared);
+  const std::vector<bool> dear = MapsToStore(kernel, kWorthMaterialising);
+  AddCandidates(kernel, sizes, machine, cheap, candidates);
+  if (dear != cheap) AddCandidates(kernel, sizes, machine, dear, candidates);
   return candidates;
 }
 

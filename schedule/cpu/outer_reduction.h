@@ -41,6 +41,7 @@ struct OuterReduction : FieldsOf<OuterReduction> {
     return {.nests = LoopSummary::Nests::kTiles,
             .step = step,
             .columns = step,
+            .joins = true,
             .strides = !whole_row,
             .batch = batch,
             .stored = AsFlags(stored, kernel.stages.size())};

@@ -2,6 +2,8 @@
 #include "schedule/cpu/price.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,19 @@ Parts PiecesOf(const LoopCounts& counts, std::span<const int64_t> whole, const M
   return all;
 }
 
+// How many times as long as with equal shares, on average over numbers of threads, the threads of a
+// loop with `steps` steps of `elements` take. No kernel knows how many threads will run it.
+double UnequalShares(double steps, double elements, double grain) {
+  constexpr double kThreads[] = {1, 2, 4, 8};  // speed
+  const double all = steps * elements;
+  double log_sum = 0;
+  for (const double threads : kThreads) {
+    const double most = std::clamp(all / grain, 1.0, threads);  // as many as find work
+    log_sum += std::log(std::max(1.0, std::ceil(steps / threads) / steps * most));
+  }
+  return std::exp(log_sum / static_cast<double>(std::size(kThreads)));
+}
+
 }  // namespace
 
 Price CpuPriceOf(const Kernel& kernel, std::span<const int64_t> extents, const Machine& machine,
@@ -120,6 +135,11 @@ Price CpuPriceOf(const Kernel& kernel, std::span<const int64_t> extents, const M
   price.ns = started + Overlapped(price.memory_ns, price.compute_ns);
   const double waiting = started + Overlapped(price.memory_ns, price.compute_ns + parts.latency_ns);
   price.idle_ns = waiting - price.ns + parts.short_rows_ns;
+  if (const double tiles = counts.Tiles(); tiles > 0) {
+    const auto grain = static_cast<double>(machine.parallel_grain);
+    const double shares = UnequalShares(tiles, counts.TileElements(), grain);
+    price.idle_ns += (shares - 1) * (price.ns + price.idle_ns);
+  }
   return price;
 }
 

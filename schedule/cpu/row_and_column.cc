@@ -66,8 +66,9 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
       both.fused =
           of == &kRowReduction && outer > kOuterReduceBlock && rows.As<RowReduction>().batch == 1;
       candidates.emplace_back(kRowAndColumn, both);
-      if (!both.fused) continue;
-      both.fused = false;
+      // A block of rows is near, so that sums may go down it in registers.
+      if (!both.fused || both.one_vector) continue;
+      both.one_vector = true;
       candidates.emplace_back(kRowAndColumn, both);
     }
   }
@@ -85,14 +86,17 @@ absl::Status RowAndColumn::CheckFor(const Kernel& kernel) const {
   return rows.CheckFor(HalvesOf(kernel).rows.kernel);
 }
 
-// Those of the rows, in the numbering of the whole kernel.
+// Those of the rows, in the numbering of the whole kernel, and of sums.
 LoopSummary RowAndColumn::Loops(const Kernel& kernel) const {
   const Halves halves = HalvesOf(kernel);
   LoopSummary loops = rows.Loops(halves.rows.kernel);
   std::vector<bool> stored(kernel.stages.size());
   for (size_t i = 0; i < loops.stored.size(); ++i) stored[halves.rows.stages[i]] = loops.stored[i];
   loops.stored = std::move(stored);
+  loops.columns = outer_step;
+  loops.sums_in_cache = !one_vector;
   loops.rows_in_cache = true;
+  loops.joins = true;
   return loops;
 }
 

@@ -69,6 +69,12 @@ namespace {
 std::vector<bool> MapsToStore(const Kernel& kernel, bool streams) {
   std::vector<bool> kept =
       MapsToMaterialise(kernel, {.reindexed = !streams, .shared_cost = kWorthMaterialising});
+  for (size_t i = 0; i < kept.size(); ++i) {
+    // What rows or columns have one of is small.
+    const Stage& stage = kernel.stages[i];
+    if (!IsReduction(stage) && !SpansAll(kernel, stage.dims) && Cost(stage.expr) >= kLeastOfRow)
+      kept[i] = true;
+  }
   if (!streams) return kept;
   const std::set<int32_t> reduced = ReducedFirst(kernel);
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -161,7 +167,9 @@ class Offers {
     offers_.emplace_back(kStaged, staged_);
     if (longest_.outer == 0) return;
     staged_.one_vector = true;
+    const int64_t together = LargestPass(kernel_, AsFlags(staged_.stored, kernel_.stages.size()));
     for (const int64_t vectors : {8, 4, 2, 1}) {  // compile time: candidates
+      if (vectors > 1 && 2 * vectors * together > machine_.registers) continue;
       staged_.outer_step = LanesFor(kernel_, machine_, vectors);
       if (staged_.outer_step <= kMostLanes) offers_.emplace_back(kStaged, staged_);
     }

@@ -51,6 +51,7 @@ struct Staged : FieldsOf<Staged> {
             .columns = outer_step,
             .row_dims = collapsed,
             .sums_in_cache = !one_vector,
+            .joins = true,
             .folds_together = folded > 0,
             .stored = AsFlags(stored, kernel.stages.size())};
   }

@@ -99,6 +99,21 @@ TEST(NetworkKernelsTest, CompiledAndVmAgree) {
   EXPECT_GT(seen.size(), 70u);  // activations and residuals of level 3 are in library calls
 }
 
+// The gradient of batch norm, whose few columns threads share row by row.
+TEST(BatchNormGradientTest, CompiledAndVmAgree) {
+  KILN_ASSERT_OK_AND_ASSIGN(const Kernel kernel, ParseKernel(R"(kernel v1 math 1
+dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+s0 : f32 [b] = reduce add over a (mul(in0[a, b], in1[a, b]))
+s1 : f32 [b] = reduce add over a (in0[a, b])
+s2 : f32 [b] = div(s0[b], s1[b])
+out  0 f32 [a, b] dense = sub(in0[a, b], mul(in1[a, b], s2[b]))
+out  1 f32 [b] dense = s0[b]
+)"));
+  EXPECT_EQ(Comparer().Difference(kernel, RunFor(kernel, {4000, 64}, 1)), "");
+}
+
 TEST(InstructionSetsTest, BothLevelsAreCompared) {
   if (Comparer().levels().size() < 2)
     GTEST_SKIP() << "this machine, or KILN_MAX_ISA, has no AVX-512: only AVX2 was compared";

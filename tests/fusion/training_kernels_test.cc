@@ -69,14 +69,13 @@ constexpr Layer kLayers[] = {
      "y = mul(h, p_s)\n",
      kRows, 2},
     // Images have one more, which lays the first input out.
-    // And sums over the batch of what its samples give.
     {"instance_norm",
      "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
      "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64]\ninput p_b : f32 [64]\n"
      "y = instance_norm(p, p_s, p_b)\n",
-     kImages, 4},
-    // Sums over a group's channels and places are two here (pass channel_groups), which are no one
-    // kernel with sums over the batch.
+     kImages, 3},
+    // Sums over a group's channels and places are two here (pass channel_groups), and sums over the
+    // batch run beside them.
     {"group_norm",
      "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
      "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64, 1, 1]\ninput p_b : f32 [64, 1, "
@@ -86,7 +85,7 @@ constexpr Layer kLayers[] = {
      "i = instance_norm(g, ones, zeros)\nr = reshape(i) {shape = [-1, 64, 14, 14]}\nt = mul(r, "
      "p_s)\n"
      "y = add(t, p_b)\n",
-     kImages, 8},
+     kImages, 5},
     {"batch_norm",
      "input p0 : f32 [N, 64, 14, 14]\ninput k : f32 [64, 64, 3, 3]\n"
      "p = conv(p0, k) {pads = [1, 1, 1, 1]}\ninput p_s : f32 [64, 1, 1]\ninput p_b : f32 [64, 1, "

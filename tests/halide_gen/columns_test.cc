@@ -201,6 +201,62 @@ out  1 f32 [b, d] dense = s0[b, d]
   kernel.Check({40, 2, 35, 3}, 1);
 }
 
+// Reductions of one pass: of several operations and types, in tiles of which the last is not full;
+// and one that needs what another leaves.
+constexpr char kPasses[] = R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+in   2 i32 [a, b] dense
+in   3 f32 [b] dense
+s0 : f32 [b]  = reduce add over a (mul(sub(in1[a, b], in3[b]), in0[a, b]))
+s1 : i32 [b]  = reduce max over a (in2[a, b])
+s2 : f32 [b]  = reduce add over a (in0[a, b])
+s3 : bool [b] = reduce or over a (lt(in0[a, b], in1[a, b]))
+s4 : f64 [b]  = reduce add over a (cast<f64>(in1[a, b]))
+s5 : f32 [b]  = reduce add over a (mul(in0[a, b], s2[b]))
+out  0 f32 [a, b] dense = sub(in0[a, b], select(s3[b], mul(s0[b], s2[b]), s5[b]))
+out  1 i32 [b] dense = s1[b]
+out  2 f64 [b] dense = s4[b]
+)";
+
+TEST_P(ColumnsTest, ReductionsOfOnePass) {
+  for (const std::string words :
+       {"staged one_vector=1", "staged one_vector=0", "outer_reduction"}) {
+    CompiledKernel kernel = Compile(kPasses, {{1024, kUnbounded}}, words);
+    for (const int32_t columns : {1, 7, 65})
+      for (const int32_t rows : {1, 33, 1024}) kernel.Check({rows, columns}, 1);
+    kernel.Check({40, 2100}, 2);
+  }
+}
+
+TEST_P(ColumnsTest, ReductionsOfOnePassOverTwoDims) {
+  for (const std::string words : {"staged", "outer_reduction"}) {
+    CompiledKernel kernel = Compile(R"(dims a b c d
+in   0 f32 [a, b, c, d] dense
+in   1 f32 [a, b, c, d] dense
+s0 : f32 [b, d] = reduce add over a c (mul(in0[a, b, c, d], in1[a, b, c, d]))
+s1 : f32 [b, d] = reduce add over a c (in0[a, b, c, d])
+out  0 f32 [a, b, c, d] dense = sub(in1[a, b, c, d], mul(s0[b, d], s1[b, d]))
+)",
+                                    {{100, kUnbounded, 100, kUnbounded}}, words);
+    for (const int32_t n : {1, 7, 64, 100}) kernel.Check({2, 3, 5, n}, static_cast<uint32_t>(n));
+    kernel.Check({40, 2, 35, 3}, 1);
+    kernel.Check({0, 2, 35, 3}, 1);
+  }
+}
+
+// What they share is read once: there is one loop for all of a pass.
+TEST(Columns, OnePassIsOneLoop) {
+  for (const std::string schedule :
+       {"staged one_vector=1 outer_levels=2", "outer_reduction outer_levels=2"}) {
+    const std::string statements = Statements(kPasses, schedule);
+    EXPECT_NE(statements.find("s0_over0_blocks"), std::string::npos);
+    EXPECT_NE(statements.find("s5_over0_blocks"), std::string::npos);
+    for (const std::string joined : {"s1", "s2", "s3", "s4"})
+      EXPECT_EQ(statements.find(joined + "_over0"), std::string::npos) << joined;
+  }
+}
+
 constexpr char kGroupNorm[] = R"(dims a b c d
 sizes n0
 in   0 f32 [a, b, c, d] dense

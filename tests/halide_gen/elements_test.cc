@@ -558,6 +558,35 @@ out  1 bool [a, b] dense = xor(par1, lt(index(a), index(b)))
   coordinates.Check({5, 37}, 1);
 }
 
+constexpr char kOneForAll[] = R"(dims a b
+in   0 f64 [] dense
+in   1 f32 [a, b] dense
+in   2 f32 [b] dense
+s0 : f32 [] = cast<f32>(div(f64:1, sqrt(sub(f64:1, pow(in0[], in0[])))))
+s1 : f32 [] = mul(sqrt(s0[]), cast<f32>(in0[]))
+out  0 f32 [a, b] dense = mul(sub(in1[a, b], in2[b]), s0[])
+out  1 f32 [a, b] dense = add(in1[a, b], s1[])
+)";
+
+// What a launch has one of, like the bias corrections of Adam, is computed before the loops.
+TEST_P(ElementsTest, WhatALaunchHasOneOf) {
+  CompiledKernel kernel = Compile(kOneForAll);
+  for (const int32_t n : {1, 17, 64, 200}) kernel.Check({5, n}, static_cast<uint32_t>(n));
+  CompiledKernel row = Compile(R"(dims a
+in   0 i64 [] dense
+in   1 f32 [a] dense
+s0 : f32 [] = cast<f32>(exp(cast<f64>(in0[])))
+out  0 f32 [a] dense = select(lt(in1[a], s0[]), mul(in1[a], s0[]), 0)
+)");
+  for (const int32_t n : {1, 17, 40000}) row.Check({n}, static_cast<uint32_t>(n));
+}
+
+TEST(Elements, WhatALaunchHasOneOfIsComputedOnce) {
+  const std::string statements = Statements(kOneForAll, "pointwise");
+  for (const std::string stage : {"s0", "s1"})
+    EXPECT_NE(statements.find("produce " + stage), std::string::npos) << statements;
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, ElementsTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),
                          [](const auto& info) {
                            return info.param == IsaLevel::kV3 ? "V3" : "V4";

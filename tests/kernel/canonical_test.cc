@@ -233,6 +233,18 @@ std::string LayerNorm(const std::vector<std::string>& names, bool swapped, bool 
   return text;
 }
 
+// Whichever dim it is that a value lacks: all rows share what a column has one of.
+TEST(Canonicalize, ComputesPerColumnValuesOncePerColumn) {
+  const std::string text = Text(
+      "dims a b\nsizes n0\nin 0 f32 [a, b] dense\nin 1 f32 [b] dense\nin 2 f32 [b] dense\n"
+      "s0 : f32 [b] = reduce add over a (in0[a, b])\n"
+      "out 0 f32 [a, b] dense = mul(sub(in0[a, b], div(s0[b], cast<f32>(extent(n0)))), "
+      "mul(in1[b], in2[b]))\n");
+  EXPECT_THAT(text, HasSubstr("s1 : f32 [b] = div(s0[b], cast<f32>(extent(n0)))\n"));
+  EXPECT_THAT(text, HasSubstr("mul(in1[b], in2[b])"));  // one cheap operation on what is read
+  EXPECT_THAT(text, Not(HasSubstr("s2")));
+}
+
 TEST(Canonicalize, GivesOneTextForEveryWayToWriteLayerNorm) {
   const std::string want = Text(LayerNorm({"a", "b"}, false, false));
   EXPECT_EQ(Text(LayerNorm({"token", "channel"}, false, true)), want);

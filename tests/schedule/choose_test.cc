@@ -14,6 +14,7 @@
 #include "schedule/analysis.h"
 #include "schedule/cpu/templates.h"
 #include "schedule/device.h"
+#include "schedule/reductions.h"
 #include "tests/base/environment.h"
 #include "tests/kernel/random.h"
 #include "tests/schedule/fields.h"
@@ -165,6 +166,83 @@ TEST(Choose, EachTemplateHasItsKernels) {
     EXPECT_EQ(seen.count(of->name), 1u) << of->name;
 }
 
+TEST(Passes, AreReductionsOverTheSameDimsThatNeedNothingOfEachOther) {
+  const auto passes = [](const std::string& stages, const std::vector<int64_t>& stored = {}) {
+    const Kernel kernel = Parse("dims a b c\nin 0 f32 [a, b, c] dense\nin 1 f32 [a, b, c] dense\n" +
+                                stages + "out 0 f32 [a, b, c] dense = in0[a, b, c]\n");
+    return PassesOf(kernel, AsFlags(stored, kernel.stages.size()));
+  };
+  using Stages = std::vector<size_t>;
+  const std::string sums =
+      "s0 : f32 [c] = reduce add over a b (in0[a, b, c])\n"
+      "s1 : f32 [a, b, c] = sub(in1[a, b, c], 1)\n"
+      "s2 : f32 [c] = reduce max over a b (s1[a, b, c])\n";
+  EXPECT_EQ(passes(sums), (Stages{0, 1, 0}));
+  EXPECT_EQ(passes(sums, {1}), (Stages{0, 1, 2}));  // s1 is made after s0
+  const std::string mean =
+      "s0 : f32 [c] = reduce add over a b (in0[a, b, c])\n"
+      "s1 : f32 [a, b, c] = sub(in0[a, b, c], s0[c])\n"
+      "s2 : f32 [c] = reduce add over a b (mul(s1[a, b, c], s1[a, b, c]))\n"
+      "s3 : f32 [c] = reduce add over a b (in1[a, b, c])\n"
+      "s4 : f32 [c] = reduce add over a b (mul(in1[a, b, c], s1[a, b, c]))\n";
+  EXPECT_EQ(passes(mean), (Stages{0, 1, 2, 0, 2}));
+  const std::string apart =
+      "s0 : f32 [c] = reduce add over a b (in0[a, b, c])\n"
+      "s1 : f32 [b, c] = reduce add over a (in1[a, b, c])\n"
+      "s2 : f32 [a] = reduce add over b c (in0[a, b, c])\n"  // by lanes
+      "s3 : f32 [a] = reduce add over b c (in1[a, b, c])\n";
+  EXPECT_EQ(passes(apart), (Stages{0, 1, 2, 3}));
+}
+
+constexpr char kBatchNormBackward[] = R"(dims a b
+in   0 f32 [a, b] dense
+in   1 f32 [a, b] dense
+in   2 f32 [b] dense
+s0 : f32 [b] = reduce add over a (mul(in0[a, b], sub(in1[a, b], in2[b])))
+s1 : f32 [b] = reduce add over a (in0[a, b])
+out  0 f32 [a, b] dense = sub(sub(in0[a, b], s0[b]), mul(in1[a, b], s1[b]))
+out  1 f32 [b] dense = s0[b]
+out  2 f32 [b] dense = s1[b]
+)";
+
+// Few columns are few tiles, which few threads share; rows can be shared as finely as one likes.
+TEST(Choose, FewLongColumnsAreReducedRowByRow) {
+  const Kernel kernel = Parse(kBatchNormBackward);
+  for (const IsaLevel isa : {IsaLevel::kV3, IsaLevel::kV4}) {
+    EXPECT_STREQ(Chosen(kernel, {{25088, 64}}, isa).name(), "staged");
+    EXPECT_STREQ(Chosen(kernel, {{392, 512}}, isa).name(), "outer_reduction");
+  }
+}
+
+constexpr char kLayerNormBackward[] = R"(dims a b
+sizes n0
+in   0 f32 [a, b] dense
+in   1 f32 [a] dense
+in   2 f32 [a] dense
+in   3 f32 [a, b] dense
+in   4 f32 [b] dense
+s0 : f32 [a, b] = mul(sub(in0[a, b], in1[a]), in2[a])
+s1 : f32 [a]    = reduce add over b (mul(s0[a, b], mul(in3[a, b], in4[b])))
+s2 : f32 [a]    = div(s1[a], cast<f32>(extent(n0)))
+s3 : f32 [a]    = reduce add over b (mul(in3[a, b], in4[b]))
+s4 : f32 [a]    = div(s3[a], cast<f32>(extent(n0)))
+s5 : f32 [b]    = reduce add over a (mul(s0[a, b], in3[a, b]))
+s6 : f32 [b]    = reduce add over a (in3[a, b])
+out  0 f32 [a, b] dense = mul(sub(sub(mul(in3[a, b], in4[b]), mul(s0[a, b], s2[a])), s4[a]), in2[a])
+out  1 f32 [b] dense = s5[b]
+out  2 f32 [b] dense = s6[b]
+)";
+
+// A value that two operations make of one element that is read is computed anew, not stored; sums
+// of a block of rows go down it in registers.
+TEST(Choose, LayerNormBackwardPassesThroughRegisters) {
+  const Kernel kernel = Parse(kLayerNormBackward);
+  const std::string chosen = Chosen(kernel, {{4096, 768, 768}}).ToString();
+  EXPECT_THAT(chosen, HasSubstr("row_and_column"));
+  EXPECT_THAT(chosen, HasSubstr("one_vector=1"));
+  EXPECT_THAT(chosen, HasSubstr("stored=2,4"));
+}
+
 // What is chosen follows the description of the machine, not its name.
 TEST(Choose, FollowsTheMachine) {
   Machine machine = MachineFor(IsaLevel::kV4);
@@ -228,6 +306,20 @@ TEST(Choose, LargeExpressionsTakeFewerVectorsAtOnce) {
   EXPECT_EQ(lanes(4), 64);
   EXPECT_EQ(lanes(12), 32);
   EXPECT_EQ(lanes(20), 16);
+}
+
+// Nor does what a launch has one of, however much it is: it is computed before the loops.
+TEST(Choose, WhatALaunchHasOneOfIsNoWorkOfItsLoops) {
+  const auto kernel = [](const std::string& factor) {
+    return Parse("dims a\nin 0 f64 [] dense\nin 1 f32 [a] dense\ns0 : f32 [] = cast<f32>(" +
+                 factor + ")\nout 0 f32 [a] dense = mul(in1[a], s0[])\n");
+  };
+  const Kernel none = kernel("in0[]"), much = kernel("pow(pow(in0[], in0[]), in0[])");
+  const Machine& machine = MachineFor(IsaLevel::kV4);
+  EXPECT_EQ(LanesFor(much, machine, 4), LanesFor(none, machine, 4));
+  EXPECT_EQ(LanesFor(much, machine, 4), 64);
+  EXPECT_EQ(GrainFor(much, machine), GrainFor(none, machine));
+  EXPECT_GT(CompileWork(much), CompileWork(none));
 }
 
 TEST(Choose, IndicesDoNotNarrowWhatIsMadeOfTheElements) {

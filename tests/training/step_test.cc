@@ -181,6 +181,37 @@ TEST(TrainingStep, OneLaunchUpdatesAllTensors) {
   }
 }
 
+// Where the number of the update is given, what all elements share is part of that launch.
+TEST(TrainingStep, OfAGivenNumberIsOneLaunch) {
+  for (const Optimizer& optimizer : {Optimizer(Adam()), Optimizer(AdamW{.weight_decay = 0.1}),
+                                     Optimizer(Adagrad{.lr_decay = 0.1})}) {
+    SCOPED_TRACE(optimizer.index());
+    GraphBuilder b("step");
+    const ValueId p = b.Input("p", DType::kF32, {1000}), g = b.Input("g", DType::kF32, {1000});
+    std::vector<ValueId> moments;
+    for (const std::string& name : MomentNames(optimizer))
+      moments.push_back(b.Input(name, DType::kF32, {1000}));
+    const ValueId lr = b.Input("lr", DType::kF32, {}), t = b.Input("t", DType::kI64, {});
+    KILN_ASSERT_OK_AND_ASSIGN(const Updated next, Update(b, optimizer, p, g, moments, lr, t));
+    b.Output(next.parameter, "p_next");
+    for (size_t k = 0; k < next.moments.size(); ++k)
+      b.Output(next.moments[k], MomentNames(optimizer)[k] + "_next");
+    KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).Finish());
+    std::vector<Tensor> inputs = {Drawn(1000, 1), Drawn(1000, 2)};
+    for (size_t k = 0; k < moments.size(); ++k)
+      inputs.push_back(FilledTensor(DType::kF32, {1000}, 0.5));
+    inputs.push_back(F32({}, {0.1}));
+    inputs.push_back(I64({}, {3}));
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(graph, OnVm()));
+    Context context = model.NewContext();
+    for (size_t k = 0; k < inputs.size(); ++k)
+      KILN_ASSERT_OK(context.Bind(graph.value(graph.inputs()[k]).name, inputs[k]));
+    KILN_ASSERT_OK(context.Run());
+    EXPECT_EQ(context.report().kernel_launches, 1);
+    EXPECT_EQ(context.report().other_launches, 0);
+  }
+}
+
 CompileOptions Compiled() {
   CompileOptions options;
   options.threads = 1;
