@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/runtime.h"
 #include "kiln/trace.h"
 #include "tests/base/environment.h"
 #include "tests/trace/random_function.h"
@@ -140,7 +141,12 @@ TEST(TraceRandom, EachWayGivesTheBitsOfEachOperationAlone) {
 TEST(TraceRandom, CompiledCodeGivesTheSameBits) {
   CompileOptions options;
   options.compile_mode = CompileMode::kBlock;
+  const RuntimeMetrics before = Runtime::Default()->metrics();
   CheckAll(FromEnvironment("KILN_TRACE_COMPILED", 4), 16, options);
+  const RuntimeMetrics after = Runtime::Default()->metrics();
+  EXPECT_EQ(after.kernels_failed, before.kernels_failed);
+  EXPECT_GT(after.kernels_built + after.kernels_cached,
+            before.kernels_built + before.kernels_cached);
 }
 
 // The judge has teeth: another number in one step is found.
