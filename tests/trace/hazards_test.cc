@@ -94,12 +94,12 @@ class Trial {
       for (const Array& result : callable.call(a, b)) program_.told.Update(result.status());
     };
     was_ = program_.host;
-    if (((hazard_.flags & kDrops) != 0)) was_.captured = {};
+    if ((hazard_.flags & kDrops) != 0) was_.captured = {};
     for (int call = 0; call < 4 && !testing::Test::HasFailure(); ++call) {
       if (call == (way_ == Way::kLater ? 2 : 1)) changed_ = hazard_.change(program_.host, as_tried);
       Call(callable, call, random);
     }
-    if (!((hazard_.flags & kDrops) != 0)) {
+    if ((hazard_.flags & kDrops) == 0) {
       program_.host = was_;
       changed_ = false;
       Call(callable, 4, random);
