@@ -17,6 +17,8 @@ void BindContext(nanobind::module_& module);
 void BindModel(nanobind::module_& module);
 void BindCompile(nanobind::module_& module);
 void BindTrainer(nanobind::module_& module);
+void BindArray(nanobind::module_& module);
+void BindTrace(nanobind::module_& module);
 
 }  // namespace kiln::python
 

@@ -21,6 +21,8 @@ NB_MODULE(_kiln, module) {
   BindModel(module);
   BindCompile(module);
   BindTrainer(module);
+  BindArray(module);
+  BindTrace(module);
   const absl::string_view target = kiln::HostTarget().name();
   module.attr("version") = kiln_version();
   module.attr("target") = nanobind::str(target.data(), target.size());

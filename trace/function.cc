@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/check_options.h"
+#include "trace/failure.h"
 #include "trace/mismatch.h"
 
 namespace kiln::tracing {
@@ -31,10 +32,10 @@ std::optional<TraceError> Difference(const Record& record, const Array* const* a
   return found;
 }
 
-std::string TypesText(const std::vector<ValueType>& types) {
+std::string TypesText(const std::vector<ValueType>& types, const std::vector<Device>& devices) {
   std::string text = "(";
   for (size_t k = 0; k < types.size(); ++k)
-    absl::StrAppend(&text, k == 0 ? "" : ", ", types[k].ToString());
+    absl::StrAppend(&text, k == 0 ? "" : ", ", types[k].ToString(), DeviceText(devices[k]));
   return text + ")";
 }
 
@@ -73,19 +74,25 @@ absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t cou
   }
   if (!difference || (*difference == TraceError::kShape && options_.symbolic_shape)) return nullptr;
   std::vector<ValueType> types;
-  for (size_t k = 0; k < count; ++k) types.push_back(TypeOf(*arguments[k]));
-  return TraceFailure(name(), *difference,
-                      absl::StrCat("the arguments are ", TypesText(types), ", recorded were ",
-                                   TypesText(records_.front()->arguments)));
+  std::vector<Device> devices;
+  for (size_t k = 0; k < count; ++k) {
+    types.push_back(TypeOf(*arguments[k]));
+    devices.push_back(arguments[k]->node()->tensor.device());
+  }
+  const Record& record = *records_.front();
+  return TraceFailure(
+      name(), *difference,
+      absl::StrCat("the arguments are ", TypesText(types, devices), ", recorded were ",
+                   TypesText(record.arguments, record.devices)));
 }
 
-absl::Status Function::CheckFreezable(const Record& record) const {
+absl::Status Function::CheckFreezable(bool reads, bool excludes) const {
   if (!frozen_) return absl::OkStatus();
-  if (record.reads) {
+  if (reads) {
     return TraceFailure(name(), TraceError::kNotFrozen,
                         "it reads a value, on which what it does next may depend");
   }
-  if (record.excludes) {
+  if (excludes) {
     return TraceFailure(name(), TraceError::kNotFrozen, "it has a region left out of the trace");
   }
   return absl::OkStatus();
@@ -224,8 +231,6 @@ absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
   return Compare();
 }
 
-void CallCore::NoteRead() { record().reads = true; }
-
 absl::Status CallCore::Read(Node* node, Location where) {
   if (node->failed()) return node->error;
   if (node->ready()) return absl::OkStatus();
@@ -253,7 +258,7 @@ void CallCore::BeginExclusion(const ExcludeFromTrace* scope, Location where) {
                                        " is left out of a trace that is symbolic, or has what it "
                                        "captures as constants"));
   } else {
-    record().excludes = true;
+    excludes_ = true;
     status = Add(Operation::Kind::kExclude, nullptr, where);
     if (status.ok()) status = Cut();
   }
@@ -337,8 +342,11 @@ absl::Status CallCore::AddResults(Array* results, size_t count) {
   if (records()) {
     const std::span<const uint32_t> ids = log_.OperandsOf(log_.operations.back());
     made_->results.assign(ids.begin(), ids.end());
-    KILN_RETURN_IF_ERROR(function_.CheckFreezable(*made_));
+    made_->reads = reads_;
+    made_->excludes = excludes_;
   }
+  // A call that compares may have read what the one that recorded did not.
+  KILN_RETURN_IF_ERROR(function_.CheckFreezable(reads_, excludes_));
   return Cut();
 }
 

@@ -56,7 +56,7 @@ class CallCore : public Recorder {
   Function& function() { return function_; }
   bool replays() const { return record_ != nullptr; }
   absl::Status Read(Node* node, Location where) override;
-  void NoteRead();
+  void NoteRead() { reads_ = true; }
   // `scope` is compared, and never looked into: it may live longer than the call.
   void BeginExclusion(const ExcludeFromTrace* scope, Location where);
   void EndExclusion(const ExcludeFromTrace* scope);
@@ -74,7 +74,6 @@ class CallCore : public Recorder {
 
  private:
   bool records() const { return made_ != nullptr; }
-  Record& record() { return made_ != nullptr ? *made_ : *record_; }
   absl::Status Add(Operation::Kind kind, Node* node, Location where);
   absl::Status AddResults(Array* results, size_t count);
   // Runs what was written since the last cut.
@@ -93,6 +92,8 @@ class CallCore : public Recorder {
   absl::Status status_;
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;
+  bool reads_ = false;     // the host has looked at a value
+  bool excludes_ = false;  // a region was left out
   bool log_kept_ = false;  // it is a record's
 };
 
@@ -121,7 +122,8 @@ class Function {
   void Tidy();
   // The record for these arguments; null: there is none yet. An error: there must not be one.
   absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
-  absl::Status CheckFreezable(const Record& record) const;
+  // Of what a call has done beside its operations.
+  absl::Status CheckFreezable(bool reads, bool excludes) const;
   // A call without the function.
   absl::Status RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
                          std::vector<Array>& results);

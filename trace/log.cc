@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "trace/failure.h"
 
 namespace kiln::tracing {
 
@@ -39,7 +40,8 @@ void NodeTable::Clear() {
 }
 
 Log::~Log() {
-  Clear(absl::FailedPreconditionError(
+  Clear(MismatchStatus(
+      TraceError::kThread,
       "array: it has no value, and what it was computed of is gone; read it before its thread, or "
       "the call of its trace, ends"));
   for (Node* const node : free_) Release(node);
@@ -77,10 +79,11 @@ void Log::AddNode(Node* node) {
   value.kind = kind;
   value.origin = static_cast<uint32_t>(operations.size() - 1);
   value.type = node->type;
+  value.bits = DeviceBits(node->tensor.device());
   value.node = Share(node);
   externals_.Insert(node, id);
   operands.push_back(id);
-  words.push_back(id | (static_cast<uint64_t>(kind) + 1) << 32);
+  words.push_back(id | (static_cast<uint64_t>(kind) + 1) << 32 | value.bits << 40);
   AppendType(words, value.type);
   if (exact) words.push_back(std::bit_cast<uintptr_t>(node));
 }

@@ -36,10 +36,18 @@ struct LogValue {
   LogValue() {}  // NOLINT: what `type` does not use stays as it is
   Kind kind = Kind::kResult;
   uint32_t origin = 0;
-  uint64_t bits = 0;     // of numbers, in the value's type
+  uint64_t bits = 0;     // of numbers, in the value's type; of captured arrays, DeviceBits
   Node* node = nullptr;  // of arrays
   ValueType type;
 };
+
+// A device as one number; 0 is the host.
+inline uint64_t DeviceBits(Device device) {
+  return static_cast<uint64_t>(device.kind) << 16 | static_cast<uint16_t>(device.index);
+}
+inline Device DeviceOf(uint64_t bits) {
+  return {static_cast<DeviceKind>(bits >> 16), static_cast<uint16_t>(bits)};
+}
 
 struct Operation {
   enum class Kind : uint8_t { kCall, kRead, kExclude, kResume, kResults };

@@ -1,59 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/mismatch.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "trace/failure.h"
 #include "trace/number.h"
 
-namespace kiln {
-namespace {
-
-constexpr char kPayload[] = "kiln.trace_error";
-
-struct ErrorText {
-  const char* name;
-  const char* advice;
-};
-// By TraceError.
-constexpr ErrorText kTexts[kNumTraceErrors] = {
-    {"operation", "let the function make the same calls each time, or trace each way it takes"},
-    {"attributes", "attributes are part of a record; trace a function for each"},
-    {"input count", "give the operator the same operands each time"},
-    {"wiring", "let the function join its operations in the same way each time"},
-    {"expected internal", "use what the call computes, or trace a function for each way"},
-    {"expected external", "pass the array as an argument"},
-    {"dtype", "cast it, or trace a function for each type"},
-    {"shape", "pass it as an argument of a trace with symbolic_shape, or trace it anew (forget)"},
-    {"device", "copy it to the recorded device"},
-    {"constant", "pass it as an argument, or trace without capture_as_const"},
-    {"too many operations", "let the function make the same calls each time"},
-    {"too few operations", "let the function make the same calls each time"},
-    {"read", "read the same values at the same places each time, or in ExcludeFromTrace"},
-    {"unreadable", "keep the array alive in the first call too, or return it"},
-    {"results", "return the same values of the function each time"},
-    {"arguments", "call it with as many arguments as it was recorded with"},
-    {"exclusion", "begin and end regions left out of the trace at the same places each time"},
-    {"nested", "call the plain function, or call this one in ExcludeFromTrace"},
-    {"thread", "one thread at a time calls a traced function and uses its values"},
-    {"not frozen", "trace it, which checks each call"},
-};
-
-}  // namespace
-
-absl::string_view Name(TraceError error) { return kTexts[static_cast<size_t>(error)].name; }
-
-std::optional<TraceError> TraceErrorOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPayload);
-  if (!payload) return std::nullopt;
-  for (size_t i = 0; i < kNumTraceErrors; ++i)
-    if (*payload == kTexts[i].name) return static_cast<TraceError>(i);
-  return std::nullopt;
-}
-
-namespace tracing {
+namespace kiln::tracing {
 namespace {
 
 // Captured arrays are numbered as they come up, so that two of them have two texts. `other` is the
@@ -66,7 +23,7 @@ std::string CapturedText(const Log& log, uint32_t id, const Log* other) {
                         other->values[id].kind == LogValue::Kind::kCaptured &&
                         other->values[id].node != log.values[id].node;
   return absl::StrCat(replaced ? "another array as " : "", "captured array ", number, " ",
-                      log.values[id].type.ToString());
+                      log.values[id].type.ToString(), DeviceText(DeviceOf(log.values[id].bits)));
 }
 
 std::string TextOf(const Log& log, uint32_t id, const Log* other) {
@@ -114,17 +71,23 @@ std::string TextOf(const Log& log, const Operation& operation, const Log* other)
   return operands.empty() ? text + "()" : text + ")";
 }
 
-bool IsNew(const Log& log, uint32_t id, size_t operation) {
-  const LogValue& value = log.values[id];
+// Whether operand k of an operation comes from outside, and comes up there first.
+bool IsNew(const Log& log, size_t operation, size_t k) {
+  const auto operands = log.OperandsOf(log.operations[operation]);
+  const LogValue& value = log.values[operands[k]];
   return value.kind != LogValue::Kind::kResult && value.kind != LogValue::Kind::kArgument &&
-         value.origin == operation;
+         value.origin == operation &&
+         std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(k),
+                   operands[k]) == operands.begin() + static_cast<std::ptrdiff_t>(k);
 }
 
-std::optional<TraceError> ClassOf(const Log& record, uint32_t expected, const Log& log,
-                                  uint32_t got, size_t at) {
+// Of operand k of operation `at`.
+std::optional<TraceError> ClassOf(const Log& record, const Log& log, size_t at, size_t k) {
+  const uint32_t expected = record.OperandsOf(record.operations[at])[k];
+  const uint32_t got = log.OperandsOf(log.operations[at])[k];
   if (expected == kAbsent || got == kAbsent)
     return expected == got ? std::nullopt : std::optional(TraceError::kInputCount);
-  const bool was_new = IsNew(record, expected, at), is_new = IsNew(log, got, at);
+  const bool was_new = IsNew(record, at, k), is_new = IsNew(log, at, k);
   if (was_new != is_new)
     return was_new ? TraceError::kExpectedExternal : TraceError::kExpectedInternal;
   if (!is_new) return expected == got ? std::nullopt : std::optional(TraceError::kWiring);
@@ -135,8 +98,10 @@ std::optional<TraceError> ClassOf(const Log& record, uint32_t expected, const Lo
     return numbers ? TraceError::kConstant : TraceError::kExpectedExternal;
   }
   if (a.type.type != b.type.type) return TraceError::kDtype;
+  const bool captured = a.kind == LogValue::Kind::kCaptured;
+  if (captured && a.bits != b.bits) return TraceError::kDevice;
   if (!(a.type == b.type)) return TraceError::kShape;
-  if (a.kind == LogValue::Kind::kCaptured)
+  if (captured)
     return log.exact && a.node != b.node ? std::optional(TraceError::kConstant) : std::nullopt;
   const bool compared = log.exact || a.kind == LogValue::Kind::kConstant;
   return compared && a.bits != b.bits ? std::optional(TraceError::kConstant) : std::nullopt;
@@ -158,29 +123,11 @@ TraceError ClassOf(const Log& record, const Operation& expected, const Log& log,
   if (was.size() != is.size()) return TraceError::kInputCount;
   if (expected.form != got.form) return TraceError::kAttributes;
   for (size_t k = 0; k < is.size(); ++k)
-    if (const auto found = ClassOf(record, was[k], log, is[k], at)) return *found;
+    if (const auto found = ClassOf(record, log, at, k)) return *found;
   return TraceError::kOperation;
 }
 
 }  // namespace
-
-std::string ToString(Location where) {
-  absl::string_view file = where.file;
-  if (const size_t slash = file.rfind('/'); slash != absl::string_view::npos)
-    file.remove_prefix(slash + 1);
-  return file.empty() ? "its end" : absl::StrCat(file, ":", where.line);
-}
-
-absl::Status MismatchStatus(TraceError error, absl::string_view message) {
-  absl::Status status = absl::FailedPreconditionError(message);
-  status.SetPayload(kPayload, absl::Cord(Name(error)));
-  return status;
-}
-
-absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string_view what) {
-  return MismatchStatus(error, absl::StrCat("trace \"", name, "\": ", Name(error), ": ", what, "; ",
-                                            kTexts[static_cast<size_t>(error)].advice));
-}
 
 absl::Status Explain(absl::string_view name, const Log& record, const Log& log) {
   const size_t at = log.operations.size() - 1;
@@ -197,5 +144,4 @@ absl::Status Explain(absl::string_view name, const Log& record, const Log& log) 
   return TraceFailure(name, ClassOf(record, expected, log, got, at), text);
 }
 
-}  // namespace tracing
-}  // namespace kiln
+}  // namespace kiln::tracing

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/check_options.h"
-#include "trace/mismatch.h"
+#include "trace/failure.h"
 #include "trace/number.h"
 
 namespace kiln::tracing {

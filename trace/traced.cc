@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "kiln/trace.h"
+#include "trace/failure.h"
 #include "trace/function.h"
-#include "trace/mismatch.h"
 
 namespace kiln {
 
@@ -153,7 +153,7 @@ void Call::Finish(Array* results, size_t count) noexcept {
   Leave(status);
 }
 
-size_t Call::num_results() const { return error_.ok() ? function_->results_.size() : 0; }
+size_t Call::num_results() const { return error_.ok() ? function_->results_.size() : 1; }
 
 Array Call::result(size_t k) const {
   if (!error_.ok()) return Array(NewErrorNode(error_));

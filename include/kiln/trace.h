@@ -412,7 +412,7 @@ class KILN_API Call {
   const Array& argument(size_t k) const;
   // What the call gives: `results` become values, or carry the error.
   void Finish(Array* results, size_t count) noexcept;
-  // Of a call that did not run the function.
+  // Of a call that did not run the function. With an error: one array, which carries it.
   size_t num_results() const;
   Array result(size_t k) const;
 

@@ -13,20 +13,23 @@ import logging
 import os
 from typing import Any, Unpack
 
-from kiln import _kiln, _settings
+from kiln import _kiln, _settings, ops
 from kiln._errors import (
     CancelledError, Code, DataLossError, DeadlineExceededError, Error, FailedPreconditionError, InternalError, InvalidArgumentError,
-    NotFoundError, PermissionDeniedError, ResourceExhaustedError, UnavailableError, UnimplementedError)
+    NotFoundError, PermissionDeniedError, ResourceExhaustedError, TraceError, UnavailableError, UnimplementedError)
 from kiln._kiln import (
-    Cache, Cancel, CompileOptions, Context, Description, Launch, Model, Port, RunOptions, Runtime, Tensor, empty, set_log_level)
+    Array, Cache, Cancel, CompileOptions, Context, Description, Excluded, Launch, Model, Port, RunOptions, Runtime, Tensor, array, empty,
+    lazy_stats, set_log_level)
 from kiln._tools import doctor, explain
+from kiln._trace import set_lazy_options, trace
 from kiln._trainer import Trainer
 
 __all__ = [
-    "Cache", "Cancel", "CancelledError", "Code", "CompileOptions", "Context", "DataLossError", "DeadlineExceededError", "Description", "Error",
-    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Launch", "Model", "NotFoundError", "PermissionDeniedError", "Port",
-    "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor", "Trainer", "UnavailableError", "UnimplementedError", "compile", "describe",
-    "doctor", "empty", "explain", "load", "log", "set_log_level", "target"]
+    "Array", "Cache", "Cancel", "CancelledError", "Code", "CompileOptions", "Context", "DataLossError", "DeadlineExceededError", "Description",
+    "Error", "Excluded", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Launch", "Model", "NotFoundError",
+    "PermissionDeniedError", "Port", "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor", "TraceError", "Trainer", "UnavailableError",
+    "UnimplementedError", "array", "compile", "describe", "doctor", "empty", "explain", "lazy_stats", "load", "log", "ops", "set_lazy_options",
+    "set_log_level", "target", "trace"]
 
 __version__: str = _kiln.version
 #: What kernels are compiled for where nothing else is asked: the level of this machine, as "x86-64-v3".

@@ -76,6 +76,13 @@ class FailedPreconditionError(Error):
     code = Code.FAILED_PRECONDITION
 
 
+class TraceError(FailedPreconditionError):
+    """A call of a traced function that does what its record does not; docs/trace.md has every kind."""
+
+    #: "operation", "shape", "constant", ...: the names of docs/trace.md.
+    kind: str = ""
+
+
 class UnimplementedError(Error, NotImplementedError):
     """The model needs what Kiln does not have; the message lists all of it."""
 
@@ -103,6 +110,10 @@ class DataLossError(Error):
 _CLASSES: dict[int, type[Error]] = {kind.code: kind for kind in Error.__subclasses__()}
 
 
-def of(code: int, message: str) -> Error:
-    """The error of a code, for kiln._kiln to raise."""
-    return _CLASSES.get(code, Error)(message)
+def of(code: int, message: str, kind: str = "") -> Error:
+    """The error of a code, or of a kind of TraceError, for kiln._kiln to raise."""
+    if not kind:
+        return _CLASSES.get(code, Error)(message)
+    error = TraceError(message)
+    error.kind = kind
+    return error

@@ -110,6 +110,16 @@ absl::Status OfShape() {
   return step(x).status();
 }
 
+absl::Status OtherDevice() {
+  // device
+  float memory[2] = {1, 2};  // which a GPU would have
+  const Array there =
+      Array::of(Tensor::View(memory, DType::kF32, {2}, {}, nullptr, {DeviceKind::kCuda, 0}));
+  auto step = kiln::trace([](const Array& a) { return a * 2.0f; }, Plain());
+  step(x);
+  return step(there).status();
+}
+
 absl::Status Constant() {
   // constant
   TraceOptions options = Plain();
@@ -248,6 +258,7 @@ constexpr Example kExamples[] = {
     {E::kExpectedExternal, ExpectedExternal},
     {E::kDtype, Dtype},
     {E::kShape, OfShape},
+    {E::kDevice, OtherDevice},
     {E::kConstant, Constant},
     {E::kTooMany, TooMany},
     {E::kTooFew, TooFew},
@@ -259,8 +270,8 @@ constexpr Example kExamples[] = {
     {E::kThread, Thread},
     {E::kNotFrozen, NotFrozen},
 };
-// What needs a GPU, and what a compiler refuses in C++.
-constexpr TraceError kWithoutExample[] = {E::kDevice, E::kArguments};
+// What a compiler refuses in C++; tests/python/trace_test.py has it.
+constexpr TraceError kWithoutExample[] = {E::kArguments};
 
 std::string Contents(const std::string& path) {
   std::stringstream text;
@@ -344,6 +355,18 @@ TEST(TraceErrors, BothTextsDiffer) {
       differs(TraceError::kConstant);
     }
   }
+}
+
+TEST(TraceErrors, OneArrayTwiceInOneOperation) {
+  Array a = x, b = y;
+  auto step = kiln::trace([&](const Array&) { return min(a, b); }, Plain());
+  ASSERT_TRUE(step(x).status().ok());
+  b = x;
+  EXPECT_EQ(TraceErrorOf(step(x).status()), TraceError::kExpectedExternal) << step.status();
+  step.forget();
+  ASSERT_TRUE(step(x).status().ok());
+  b = y;
+  EXPECT_EQ(TraceErrorOf(step(x).status()), TraceError::kExpectedInternal) << step.status();
 }
 
 // A function's lines from the comment with its class to the end, less the indentation.

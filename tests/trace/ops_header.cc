@@ -199,6 +199,90 @@ std::string BodyOf(const OpDef& op) {
                       count.empty() ? "results[0];\n" : "results;\n");
 }
 
+std::string PythonName(absl::string_view name) {
+  static const std::set<absl::string_view> kWords = {"and", "or", "not", "is", "in", "from", "to_"};
+  return absl::StrCat(name, kWords.contains(name) ? "_" : "");
+}
+
+// ---- python/kiln/ops.py.
+
+constexpr char kPythonBegin[] = R"(# SPDX-License-Identifier: Apache-2.0
+"""Operators as functions of arrays, with the names, operands and attributes of `kiln ops`.
+
+    kiln.ops.softmax(x, axis=1)
+    kiln.ops.where(x > 0, x, 0.0)
+    kiln.ops.concat(x, y, axis=0)
+
+Operands are kiln.Array, numbers, or arrays of other libraries, which are copied; types of elements are names ("float32") or
+NumPy's. Where Python has the word (`and`), the name ends in an underscore. Made of the registry by trace_ops_header_test
+(KILN_WRITE_TRACE_OPS=1 writes it anew).
+"""
+# pylint: disable=redefined-builtin,too-many-lines,line-too-long
+from collections.abc import Sequence
+from typing import Any
+
+from kiln._arrays import dtype_name as _dtype
+from kiln._kiln import Array, apply as _apply
+
+)";
+
+// The type of an attribute, and its default; "" for one that is required.
+std::pair<std::string, std::string> PythonType(const AttrSpec& spec) {
+  switch (spec.kind) {
+    case AttrKind::kInt:
+      return {"int", spec.required ? "" : absl::StrCat(static_cast<int64_t>(spec.number))};
+    case AttrKind::kFloat:
+      return {"float", absl::StrCat(spec.number)};
+    case AttrKind::kString:
+      return {"str", absl::StrCat("\"", spec.text != nullptr ? spec.text : "", "\"")};
+    case AttrKind::kType:
+      return {"Any", spec.required ? "" : "None"};
+    default:
+      return {"Sequence[int] | None", "None"};
+  }
+}
+
+std::string PythonParameters(const OpDef& op) {
+  std::vector<std::string> parts;
+  if (op.max_inputs < 0) parts.push_back("*operands: Any");
+  for (const Operand& operand : OperandsOf(op))
+    if (!operand.name.empty())
+      parts.push_back(absl::StrCat(operand.name, ": Any", operand.optional ? " = None" : ""));
+  if (op.max_inputs >= 0 && !AttributesOf(op).empty()) parts.push_back("*");
+  for (const AttrSpec* const spec : AttributesOf(op)) {
+    const auto [type, otherwise] = PythonType(*spec);
+    parts.push_back(absl::StrCat(PythonName(spec->name), ": ", type,
+                                 otherwise.empty() ? "" : " = " + otherwise));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string PythonCall(const OpDef& op) {
+  std::vector<std::string> operands, attributes, types;
+  for (const Operand& operand : OperandsOf(op))
+    operands.push_back(operand.name.empty() ? "None" : operand.name);
+  for (const AttrSpec* const spec : AttributesOf(op)) {
+    const std::string name = PythonName(spec->name);
+    if (spec->kind == AttrKind::kType) {
+      types.push_back(absl::StrCat(
+          "\"", spec->name, "\": ",
+          spec->required ? absl::StrCat("_dtype(", name, ")")
+                         : absl::StrCat("None if ", name, " is None else _dtype(", name, ")")));
+      continue;
+    }
+    const auto type = PythonType(*spec).first;
+    const bool converts = type == "int" || type == "float";
+    attributes.push_back(absl::StrCat(
+        "\"", spec->name, "\": ", converts ? absl::StrCat(type, "(", name, ")") : name));
+  }
+  const std::string tuple = op.max_inputs < 0 ? "operands"
+                                              : absl::StrCat("(", absl::StrJoin(operands, ", "),
+                                                             operands.size() == 1 ? ",)" : ")");
+  const std::string count = op.num_outputs < 0 ? "len(split or ())" : absl::StrCat(op.num_outputs);
+  return absl::StrCat("_apply(\"", op.name, "\", ", tuple, ", {", absl::StrJoin(attributes, ", "),
+                      "}, {", absl::StrJoin(types, ", "), "}, ", count, ")");
+}
+
 }  // namespace
 
 bool HasFunction(const OpDef& op) {
@@ -230,6 +314,19 @@ std::string OpsHeader() {
                     ") {\n", BodyOf(*op), "}\n");
   }
   return text + kEnd;
+}
+
+std::string OpsModule() {
+  std::string text = kPythonBegin;
+  for (const OpDef* const op : AllOps()) {
+    if (!HasFunction(*op)) continue;
+    const std::string result = op->num_outputs == 1 ? "Array" : "tuple[Array, ...]";
+    absl::StrAppend(&text, "\ndef ", PythonName(op->name), "(", PythonParameters(*op), ") -> ",
+                    result, ":\n    \"\"\"", op->doc, "\"\"\"\n    made: ", result, " = ",
+                    PythonCall(*op), "\n    return made\n\n");
+  }
+  text.pop_back();
+  return text;
 }
 
 }  // namespace kiln

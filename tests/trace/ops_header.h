@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of include/kiln/trace_ops.h, made of the registry of operators.
+// The texts of include/kiln/trace_ops.h and python/kiln/ops.py, made of the registry of operators.
 #ifndef KILN_TESTS_TRACE_OPS_HEADER_H_
 #define KILN_TESTS_TRACE_OPS_HEADER_H_
 
@@ -15,6 +15,7 @@ bool HasFunction(const OpDef& op);
 // The function's name: that of the operator, with `_` behind it where C++ has that word.
 std::string FunctionName(const OpDef& op);
 std::string OpsHeader();
+std::string OpsModule();
 
 }  // namespace kiln
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// include/kiln/trace_ops.h is what the registry says: made again and compared, but for layout.
+// include/kiln/trace_ops.h and python/kiln/ops.py are what the registry says: made again and
+// compared, the header but for layout.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,6 +15,13 @@ namespace kiln {
 namespace {
 
 constexpr char kPath[] = KILN_SOURCE_DIR "/include/kiln/trace_ops.h";
+constexpr char kModule[] = KILN_SOURCE_DIR "/python/kiln/ops.py";
+
+std::string Contents(const char* path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
 
 // Without spaces, line breaks and the marks of comments: what clang-format may change.
 std::string Bare(const std::string& text) {
@@ -26,10 +34,14 @@ std::string Bare(const std::string& text) {
 TEST(TraceOpsHeader, IsThatOfTheRegistry) {
   const std::string made = OpsHeader();
   if (getenv("KILN_WRITE_TRACE_OPS") != nullptr) std::ofstream(kPath) << made;
-  std::stringstream found;
-  found << std::ifstream(kPath).rdbuf();
-  EXPECT_EQ(Bare(made), Bare(found.str()))
+  EXPECT_EQ(Bare(made), Bare(Contents(kPath)))
       << "KILN_WRITE_TRACE_OPS=1 writes " << kPath << " anew; clang-format -i it then";
+}
+
+TEST(TraceOpsHeader, SoIsTheModuleOfPython) {
+  const std::string made = OpsModule();
+  if (getenv("KILN_WRITE_TRACE_OPS") != nullptr) std::ofstream(kModule) << made;
+  EXPECT_EQ(made, Contents(kModule)) << "KILN_WRITE_TRACE_OPS=1 writes " << kModule << " anew";
 }
 
 TEST(TraceOpsHeader, HasMostOperators) {

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/compare.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "graph/reference/interpreter.h"
 #include "graph/text.h"
 #include "kiln/trace_ops.h"
 
@@ -18,10 +20,13 @@ namespace {
 
 using Shape64 = std::vector<int64_t>;
 
+// Shapes of one value, by variant.
+using AllShapes = std::vector<Shape64>;
+
 struct Maker {
   std::mt19937_64 random;
   RandomFunction function;
-  std::vector<Shape64> shapes;
+  std::vector<AllShapes> shapes;
   std::vector<bool> held;
 
   int64_t Below(int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); }
@@ -33,28 +38,46 @@ struct Maker {
       if (held[static_cast<size_t>(k)]) return static_cast<int>(k);
     }
   }
-  const Shape64& ShapeOf(int value) const { return shapes[static_cast<size_t>(value)]; }
+  const AllShapes& ShapesOf(int value) const { return shapes[static_cast<size_t>(value)]; }
+  size_t RankOf(int value) const { return ShapesOf(value)[0].size(); }
 
-  // The common shape, or nothing.
-  static std::optional<Shape64> Broadcast(const Shape64& a, const Shape64& b) {
-    Shape64 out(std::max(a.size(), b.size()), 1);
-    for (size_t i = 0; i < out.size(); ++i) {
-      const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-      const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-      if (x != y && x != 1 && y != 1) return std::nullopt;
-      out[out.size() - 1 - i] = x == 1 ? y : x;
+  // The common shapes, or nothing.
+  static std::optional<AllShapes> Broadcast(const AllShapes& a, const AllShapes& b) {
+    AllShapes all;
+    for (size_t v = 0; v < a.size(); ++v) {
+      Shape64& out = all.emplace_back(std::max(a[v].size(), b[v].size()), 1);
+      for (size_t i = 0; i < out.size(); ++i) {
+        const int64_t x = i < a[v].size() ? a[v][a[v].size() - 1 - i] : 1;
+        const int64_t y = i < b[v].size() ? b[v][b[v].size() - 1 - i] : 1;
+        if (x != y && x != 1 && y != 1) return std::nullopt;
+        out[out.size() - 1 - i] = x == 1 ? y : x;
+      }
     }
-    return out;
+    return all;
   }
 
-  void Add(RandomStep step, Shape64 shape) {
+  void Input(const Shapes& extents) {
+    AllShapes all = extents;
+    if (Below(3) == 0) {
+      const auto axis = static_cast<size_t>(Below(2));
+      for (Shape64& shape : all) shape[axis] = 1;
+    }
+    if (Below(5) == 0)
+      for (Shape64& shape : all) shape.erase(shape.begin());
+    function.inputs.push_back(all[0]);
+    for (size_t v = 1; v < all.size(); ++v) function.variants[v - 1].push_back(all[v]);
+    shapes.push_back(std::move(all));
+    held.push_back(true);
+  }
+
+  void Add(RandomStep step, AllShapes all) {
     step.reads = Below(25) == 0;
     if (Below(6) == 0 && step.operands[0] >= static_cast<int>(function.inputs.size())) {
       step.forgets = true;
       held[static_cast<size_t>(step.operands[0])] = false;
     }
     function.steps.push_back(std::move(step));
-    shapes.push_back(std::move(shape));
+    shapes.push_back(std::move(all));
     held.push_back(true);
   }
 
@@ -64,70 +87,85 @@ struct Maker {
     step.op = kOps[Below(6)];
     const int a = Value();
     step.operands = {a};
-    Shape64 shape = ShapeOf(a);
+    AllShapes all = ShapesOf(a);
     step.number = static_cast<double>(Below(64) - 32) / 8;
     int b = -1;
     for (int tries = 0; tries < 4 && b < 0 && Below(3) > 0; ++tries) {
       const int candidate = Value();
-      if (const auto common = Broadcast(shape, ShapeOf(candidate))) {
+      if (const auto common = Broadcast(all, ShapesOf(candidate))) {
         b = candidate;
-        shape = *common;
+        all = *common;
       }
     }
     step.operands.push_back(b);
     if (b >= 0 && Below(8) == 0) std::swap(step.operands[0], step.operands[1]);
-    Add(std::move(step), std::move(shape));
+    Add(std::move(step), std::move(all));
   }
 
   void Unary() {
     static constexpr const char* kOps[] = {"neg",  "exp",      "tanh", "sigmoid", "sqrt",
                                            "relu", "softsign", "abs",  "floor"};
     const int a = Value();
-    Add({.op = kOps[Below(9)], .operands = {a}}, ShapeOf(a));
+    Add({.op = kOps[Below(9)], .operands = {a}}, ShapesOf(a));
   }
 
   void Reduce() {
     static constexpr const char* kOps[] = {"reduce_sum", "reduce_max", "reduce_mean", "reduce_min"};
     const int a = Value();
-    Shape64 shape = ShapeOf(a);
-    if (shape.empty()) return Unary();
-    const int64_t axis = Below(static_cast<int64_t>(shape.size())), keep = Below(2);
-    if (keep == 1)
-      shape[static_cast<size_t>(axis)] = 1;
-    else
-      shape.erase(shape.begin() + axis);
+    AllShapes all = ShapesOf(a);
+    if (RankOf(a) == 0) return Unary();
+    const int64_t axis = Below(static_cast<int64_t>(RankOf(a))), keep = Below(2);
+    for (Shape64& shape : all) {
+      if (keep == 1)
+        shape[static_cast<size_t>(axis)] = 1;
+      else
+        shape.erase(shape.begin() + axis);
+    }
     Add({.op = kOps[Below(4)],
          .operands = {a},
          .attrs = {{"axes", std::vector<int64_t>{axis}}, {"keepdims", keep}}},
-        std::move(shape));
+        std::move(all));
   }
 
   void Move() {
     const int a = Value();
-    Shape64 shape = ShapeOf(a);
-    if (shape.empty()) return Unary();
+    AllShapes all = ShapesOf(a);
+    if (RankOf(a) == 0) return Unary();
     if (Below(2) == 0) {
-      std::reverse(shape.begin(), shape.end());
-      return Add({.op = "transpose", .operands = {a}}, std::move(shape));
+      for (Shape64& shape : all) std::reverse(shape.begin(), shape.end());
+      return Add({.op = "transpose", .operands = {a}}, std::move(all));
     }
-    const int64_t axis = Below(static_cast<int64_t>(shape.size()));
-    int64_t& extent = shape[static_cast<size_t>(axis)];
-    const int64_t start = Below(extent), end = start + 1 + Below(extent - start);
-    extent = end - start;
+    const int64_t axis = Below(static_cast<int64_t>(RankOf(a)));
+    int64_t most = INT64_MAX;  // elements that all variants can do without
+    for (const Shape64& shape : all)
+      most = std::min(most, std::max<int64_t>(shape[static_cast<size_t>(axis)] - 1, 0));
+    const int64_t start = Below(most + 1), less = Below(most - start + 1);
+    for (Shape64& shape : all) shape[static_cast<size_t>(axis)] -= start + less;
     Add({.op = "slice",
          .operands = {a},
-         .attrs = {{"starts", std::vector<int64_t>{start}},
-                   {"ends", std::vector<int64_t>{end}},
-                   {"axes", std::vector<int64_t>{axis}}}},
-        std::move(shape));
+         .attrs = {{"starts", std::vector<int64_t>{start}}, {"axes", std::vector<int64_t>{axis}}},
+         .less = less},
+        std::move(all));
   }
 
   void Softmax() {
     const int a = Value();
-    if (ShapeOf(a).empty()) return Unary();
-    Add({.op = "softmax", .operands = {a}, .attrs = {{"axis", int64_t{-1}}}}, ShapeOf(a));
+    if (RankOf(a) == 0) return Unary();
+    Add({.op = "softmax", .operands = {a}, .attrs = {{"axis", int64_t{-1}}}}, ShapesOf(a));
   }
 };
+
+// The attributes of a step on an operand of this shape: a slice ends as many elements before the
+// end as it says, whatever the extent is.
+Attrs AttrsFor(const RandomStep& step, const Shape64& shape) {
+  Attrs attrs = step.attrs;
+  if (step.op != "slice") return attrs;
+  const int64_t axis = std::get<std::vector<int64_t>>(attrs.at("axes"))[0];
+  // An array with an error has no axes.
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(axis)];
+  attrs["ends"] = std::vector<int64_t>{extent - step.less};
+  return attrs;
+}
 
 Ints ListOf(const Attrs& attrs, const char* name) {
   const auto found = attrs.find(name);
@@ -139,32 +177,30 @@ using Unary = Array (*)(const Operand&, Location);
 using Binary = Array (*)(const Operand&, const Operand&, Location);
 using Reduction = Array (*)(const Operand&, const ReduceSumAttributes&, Location);
 
-Array Apply(const RandomStep& step, const Operand& a, const Operand& b) {
+Array Apply(const RandomStep& step, const Attrs& attrs, const Operand& a, const Operand& b) {
   static const std::map<std::string, Unary> kUnary = {
       {"neg", neg},           {"exp", exp}, {"tanh", tanh},   {"sigmoid", sigmoid}, {"sqrt", sqrt},
       {"softsign", softsign}, {"abs", abs}, {"floor", floor}, {"relu", relu}};
   static const std::map<std::string, Binary> kBinary = {
-      {"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}};
+      {"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}, {"pow", pow}};
   const Location here = Location::Here();
   if (const auto found = kUnary.find(step.op); found != kUnary.end()) return found->second(a, here);
   if (const auto found = kBinary.find(step.op); found != kBinary.end())
     return found->second(a, b, here);
   if (step.op == "max") return max(a, b);
   if (step.op == "min") return min(a, b);
-  const Ints axes = ListOf(step.attrs, "axes");
+  const Ints axes = ListOf(attrs, "axes");
   if (step.op == "reduce_sum")
-    return reduce_sum(a, {.axes = axes, .keepdims = IntOf(step.attrs, "keepdims")});
+    return reduce_sum(a, {.axes = axes, .keepdims = IntOf(attrs, "keepdims")});
   if (step.op == "reduce_max")
-    return reduce_max(a, {.axes = axes, .keepdims = IntOf(step.attrs, "keepdims")});
+    return reduce_max(a, {.axes = axes, .keepdims = IntOf(attrs, "keepdims")});
   if (step.op == "reduce_min")
-    return reduce_min(a, {.axes = axes, .keepdims = IntOf(step.attrs, "keepdims")});
+    return reduce_min(a, {.axes = axes, .keepdims = IntOf(attrs, "keepdims")});
   if (step.op == "reduce_mean")
-    return reduce_mean(a, {.axes = axes, .keepdims = IntOf(step.attrs, "keepdims")});
+    return reduce_mean(a, {.axes = axes, .keepdims = IntOf(attrs, "keepdims")});
   if (step.op == "transpose") return transpose(a);
   if (step.op == "softmax") return softmax(a, {.axis = -1});
-  return slice(
-      a,
-      {.starts = ListOf(step.attrs, "starts"), .ends = ListOf(step.attrs, "ends"), .axes = axes});
+  return slice(a, {.starts = ListOf(attrs, "starts"), .ends = ListOf(attrs, "ends"), .axes = axes});
 }
 
 }  // namespace
@@ -181,20 +217,15 @@ std::string RandomFunction::ToString() const {
   return absl::StrCat(text, "return ", absl::StrJoin(results, ", "), "\n");
 }
 
-RandomFunction MakeRandomFunction(uint64_t seed, int steps) {
+RandomFunction MakeRandomFunction(uint64_t seed, const RandomFunctionOptions& options) {
   Maker maker;
   maker.random.seed(seed);
-  const Shape64 base = {1 + maker.Below(5), 1 + maker.Below(70)};
-  const int64_t inputs = 1 + maker.Below(3);
-  for (int64_t k = 0; k < inputs; ++k) {
-    Shape64 shape = base;
-    if (maker.Below(3) == 0) shape[static_cast<size_t>(maker.Below(2))] = 1;
-    if (maker.Below(5) == 0) shape.erase(shape.begin());
-    maker.function.inputs.push_back(shape);
-    maker.shapes.push_back(std::move(shape));
-    maker.held.push_back(true);
-  }
-  for (int k = 0; k < steps; ++k) {
+  Shapes extents = {{1 + maker.Below(5), 1 + maker.Below(70)}};
+  if (!options.extents.empty()) extents = options.extents;
+  maker.function.variants.resize(extents.size() - 1);
+  const int64_t inputs = options.inputs > 0 ? options.inputs : 1 + maker.Below(3);
+  for (int64_t k = 0; k < inputs; ++k) maker.Input(extents);
+  for (int k = 0; k < options.steps; ++k) {
     const int64_t kind = maker.Below(16);
     if (kind < 8)
       maker.Binary();
@@ -213,10 +244,10 @@ RandomFunction MakeRandomFunction(uint64_t seed, int steps) {
   return std::move(maker.function);
 }
 
-std::vector<Tensor> RandomInputs(const RandomFunction& function, std::mt19937_64& random) {
+std::vector<Tensor> RandomTensors(const Shapes& shapes, std::mt19937_64& random) {
   std::vector<Tensor> tensors;
   std::uniform_real_distribution<float> values(-3, 3);
-  for (const Shape64& shape : function.inputs) {
+  for (const Shape64& shape : shapes) {
     Tensor& tensor = tensors.emplace_back(Tensor::Allocate(DType::kF32, shape));
     auto* const data = static_cast<float*>(tensor.data());
     for (int64_t i = 0; i < tensor.num_elements(); ++i) data[i] = values(random);
@@ -224,29 +255,64 @@ std::vector<Tensor> RandomInputs(const RandomFunction& function, std::mt19937_64
   return tensors;
 }
 
-std::vector<Array> Compute(const RandomFunction& function, const std::vector<Array>& inputs) {
+std::vector<Tensor> RandomInputs(const RandomFunction& function, std::mt19937_64& random) {
+  return RandomTensors(function.inputs, random);
+}
+
+std::vector<Array> Compute(const RandomFunction& function, const std::vector<Array>& inputs,
+                           const StepHook& hook) {
   std::vector<Array> values = inputs;
-  for (const RandomStep& step : function.steps) {
+  for (size_t k = 0; k < function.steps.size(); ++k) {
+    if (hook) hook(k, values);
+    const RandomStep& step = function.steps[k];
     std::vector<Operand> operands;
-    for (const int k : step.operands) {
-      operands.push_back(k >= 0 ? Operand(values[static_cast<size_t>(k)]) : Operand(step.number));
+    for (const int v : step.operands) {
+      operands.push_back(v >= 0 ? Operand(values[static_cast<size_t>(v)]) : Operand(step.number));
     }
     if (operands.size() < 2) operands.emplace_back();
-    Array made = Apply(step, operands[0], operands[1]);
+    const Attrs attrs =
+        AttrsFor(step, values[static_cast<size_t>(std::max(step.operands[0], 0))].extents());
+    Array made = Apply(step, attrs, operands[0], operands[1]);
     if (step.reads) (void)made.tensor();
     if (step.forgets) values[static_cast<size_t>(step.operands[0])] = Array();
     values.push_back(std::move(made));
   }
+  if (hook) hook(function.steps.size(), values);
   std::vector<Array> results;
   for (const int k : function.results) results.push_back(values[static_cast<size_t>(k)]);
   return results;
 }
+
+namespace {
+
+// That one operation gives what the interpreter does, which computes in double: to some ulps, of
+// the largest operand where elements are added. What is beyond f32's range on the way is left out.
+absl::Status CheckByInterpreter(const Graph& graph, const std::vector<Tensor>& operands,
+                                const Tensor& got) {
+  double largest = 0;
+  for (const Tensor& operand : operands) {
+    const auto* const x = static_cast<const float*>(operand.data());
+    for (int64_t i = 0; i < operand.num_elements(); ++i)
+      largest = std::max(largest, std::isfinite(x[i]) ? std::abs(double{x[i]}) : 1e38);
+  }
+  const bool adds = absl::StartsWith(graph.nodes()[0].op->name, "reduce_") ||
+                    absl::StartsWith(graph.nodes()[0].op->name, "softmax");
+  if (adds && largest > 1e30) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> want, Interpret(graph, operands));
+  const Comparison found = kiln::Compare(got, want[0], 1e-5, adds ? 1e-5 * largest : 1e-37);
+  if (found.ok) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("the interpreter differs: ", found.what, "\n", Print(graph)));
+}
+
+}  // namespace
 
 absl::StatusOr<Tensor> EagerRunner::RunStep(const RandomStep& step,
                                             const std::vector<Tensor>& values) {
   Graph graph;
   graph.name = "step";
   std::vector<ValueId> inputs;
+  std::vector<Tensor> operands;
   NamedTensors tensors;
   for (const int k : step.operands) {
     Tensor tensor = Tensor::Allocate(DType::kF32, {});
@@ -255,47 +321,55 @@ absl::StatusOr<Tensor> EagerRunner::RunStep(const RandomStep& step,
     else
       *static_cast<float*>(tensor.data()) = static_cast<float>(step.number);
     const std::string name = absl::StrCat("x", tensors.size());
-    inputs.push_back(graph.AddInput(name, DType::kF32, ToShape(tensor.shape())));
+    inputs.push_back(graph.AddInput(name, tensor.dtype(), ToShape(tensor.shape())));
+    operands.push_back(tensor);
     tensors.emplace_back(name, std::move(tensor));
   }
-  KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> made,
-                        graph.AddNode(*FindOp(step.op), inputs, step.attrs, "", {""}));
+  KILN_ASSIGN_OR_RETURN(
+      const std::vector<ValueId> made,
+      graph.AddNode(*FindOp(step.op), inputs, AttrsFor(step, operands[0].shape()), "", {""}));
   graph.AddOutput(made[0], "y");
   std::unique_ptr<Model>& model = models_[Print(graph)];
+  const Graph interpreted = graph;
   if (model == nullptr) {
-    CompileOptions options;
-    options.threads = 1;
+    CompileOptions options = OnVm();
     options.graph_opt_level = 0;
-    options.compile_mode = CompileMode::kNever;
-    options.cache.enabled = false;
     KILN_ASSIGN_OR_RETURN(Model compiled, Compile(std::move(graph), options));
     model = std::make_unique<Model>(std::move(compiled));
   }
   KILN_ASSIGN_OR_RETURN(std::vector<Tensor> results, model->Run(tensors));
+  if (results[0].dtype() == DType::kF32)
+    KILN_RETURN_IF_ERROR(CheckByInterpreter(interpreted, operands, results[0]));
   return std::move(results[0]);
 }
 
-absl::StatusOr<std::vector<Tensor>> EagerRunner::Run(const RandomFunction& function,
-                                                     const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> values = inputs;
+absl::StatusOr<std::vector<Tensor>> EagerRunner::RunAll(const RandomFunction& function,
+                                                        const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> values;
+  for (const Tensor& input : inputs) values.push_back(input.Clone());
   for (const RandomStep& step : function.steps) {
     KILN_ASSIGN_OR_RETURN(Tensor made, RunStep(step, values));
     values.push_back(std::move(made));
   }
+  return values;
+}
+
+absl::StatusOr<std::vector<Tensor>> EagerRunner::Run(const RandomFunction& function,
+                                                     const std::vector<Tensor>& inputs) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, RunAll(function, inputs));
   std::vector<Tensor> results;
   for (const int k : function.results) results.push_back(values[static_cast<size_t>(k)]);
   return results;
 }
 
-bool SameBits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const auto *const x = static_cast<const float*>(a.data()), *const y = static_cast<const float*>(
-                                                                 b.data());
-  for (int64_t i = 0; i < a.num_elements(); ++i) {
-    if (std::isnan(x[i]) && std::isnan(y[i])) continue;
-    if (std::memcmp(&x[i], &y[i], sizeof(float)) != 0) return false;
-  }
-  return true;
+CompileOptions OnVm() {
+  CompileOptions options;
+  options.threads = 1;
+  options.compile_mode = CompileMode::kNever;
+  options.cache.enabled = false;
+  return options;
 }
+
+bool SameBits(const Tensor& a, const Tensor& b) { return CompareBits(a, b).ok; }
 
 }  // namespace kiln

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kiln.Array does in Python: places of it, and NumPy's functions on it."""
+import operator
+import sys
+from typing import Any
+
+from kiln import _kiln
+
+_LAST = sys.maxsize
+
+
+def dtype_name(dtype: Any) -> str:
+    """"float32", of a name or of what NumPy takes for a type."""
+    if isinstance(dtype, str):
+        return dtype
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    return str(numpy.dtype(dtype).name)
+
+
+def _whole(array: _kiln.Array, places: tuple[Any, ...]) -> list[Any]:
+    """Places for each axis, without an Ellipsis."""
+    given = sum(place is not None and place is not Ellipsis for place in places)
+    if given > array.ndim:
+        raise IndexError(f"array: {given} places for {array.ndim} axes")
+    if sum(place is Ellipsis for place in places) > 1:
+        raise IndexError("array: more than one Ellipsis")
+    if not any(place is Ellipsis for place in places):
+        places = (*places, Ellipsis)
+    at = next(k for k, place in enumerate(places) if place is Ellipsis)
+    return [*places[:at], *[slice(None)] * (array.ndim - given), *places[at + 1:]]
+
+
+def _index(place: Any) -> int | None:
+    """A whole number, of Python or NumPy; None for what is none."""
+    try:
+        return operator.index(place)
+    except TypeError:
+        return None
+
+
+def get(array: _kiln.Array, key: Any) -> _kiln.Array:
+    """array[key]: places, slices, None, Ellipsis; or one array of places of axis 0."""
+    places = _whole(array, key if isinstance(key, tuple) else (key,))
+    starts, ends, steps, axes, dropped, added = [], [], [], [], [], []
+    axis = kept = 0
+    for place in places:
+        if place is None:
+            added.append(kept)
+            kept += 1
+            continue
+        extent = array.shape[axis]
+        if isinstance(place, slice):
+            begin, end, step = place.indices(extent)
+            if (begin, end, step) != (0, extent, 1):
+                starts.append(begin)
+                ends.append(end if end >= 0 else -_LAST)
+                steps.append(step)
+                axes.append(axis)
+            kept += 1
+        elif (at := _index(place)) is not None:
+            if not -extent <= at < extent:
+                raise IndexError(f"array: place {at} of axis {axis}, which has {extent}")
+            starts.append(at % extent)
+            ends.append(at % extent + 1)
+            steps.append(1)
+            axes.append(axis)
+            dropped.append(axis)
+        elif key is place or key == (place,):
+            return _one("gather", (array, place), {"axis": 0})
+        else:
+            raise TypeError(f"array: a place is {type(place).__name__}, expected int, slice, None, Ellipsis, or one array alone")
+        axis += 1
+    if axes:
+        array = _one("slice", (array,), {"starts": starts, "ends": ends, "axes": axes, "steps": steps})
+    if dropped:
+        array = _one("squeeze", (array,), {"axes": dropped})
+    return _one("unsqueeze", (array,), {"axes": added}) if added else array
+
+
+def _one(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> _kiln.Array:
+    made = _kiln.apply(name, operands, attributes, {}, 1)
+    assert isinstance(made, _kiln.Array)
+    return made
+
+
+#: NumPy's universal functions by the operator that each is.
+_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "remainder": "mod", "mod": "mod",
+    "power": "pow", "matmul": "matmul", "maximum": "max", "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp",
+    "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
+    "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "less": "less", "less_equal": "less_equal",
+    "greater": "greater", "greater_equal": "greater_equal", "equal": "equal", "not_equal": "not_equal", "logical_and": "and",
+    "logical_or": "or", "logical_xor": "xor", "logical_not": "not", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "invert": "not", "isnan": "is_nan", "isinf": "is_inf"}
+_REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduce_max", "minimum": "reduce_min"}
+
+
+def ufunc(function: Any, method: str, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """__array_ufunc__: NumPy's functions give kiln.Array; what Kiln has no operator for is a TypeError of NumPy's."""
+    name = function.__name__
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if method == "__call__" and name in _UFUNCS and not settings:
+        return _kiln.apply(_UFUNCS[name], operands, {}, {}, 1)
+    if method == "reduce" and name in _REDUCTIONS and not set(settings) - {"axis", "keepdims"}:
+        return reduce(_REDUCTIONS[name], operands[0], settings.get("axis", 0), settings.get("keepdims", False))
+    return NotImplemented
+
+
+def reduce(name: str, array: Any, axis: Any, keepdims: bool, **more: Any) -> _kiln.Array:
+    """A reduction over an axis, several, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
+    for key, value in more.items():
+        if value is not None:
+            raise TypeError(f"{name}: {key} is {value!r}, expected None; cast the array")
+    axes = None if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    return _one(name, (array,), {"axes": axes, "keepdims": int(keepdims)})

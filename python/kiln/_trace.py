@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln.trace."""
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, Unpack, overload
+
+from kiln import _kiln, _settings
+
+
+class Traced:
+    """A traced function: called as the function is. One thread at a time calls it."""
+
+    def __init__(self, function: Callable[..., Any], name: str, symbolic: bool, capture_as_const: bool, record_only: bool,
+                 symbolic_shape: bool, profiling: bool, options: _kiln.CompileOptions) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._trace = _kiln.Trace(name, symbolic, capture_as_const, record_only, symbolic_shape, profiling, options)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._trace.call(self._function, arguments)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A traced method: its object is passed on as it is."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """calls, records, replays, errors, runs; and of the newest variant operations and segments."""
+        return self._trace.stats
+
+    def get_profile(self) -> str:
+        """JSON: the programs of the newest variant with the times of their launches; needs profiling=True."""
+        return self._trace.profile()
+
+    def forget(self) -> None:
+        """Drops what is recorded: the next call records."""
+        self._trace.forget()
+
+
+def _options(options: _kiln.CompileOptions | None, settings: object) -> _kiln.CompileOptions:
+    if options is None:
+        options = _kiln.CompileOptions()
+        options.compile_mode = "background"
+    return _settings.with_helpers(_settings.applied(options, settings, _settings.CompileSettings))
+
+
+@overload
+def trace(function: Callable[..., Any], options: _kiln.CompileOptions | None = None, *, name: str = "", symbolic: bool = False,
+          capture_as_const: bool = False, record_only: bool = False, symbolic_shape: bool = True, profiling: bool = False,
+          **settings: Unpack[_settings.CompileSettings]) -> Traced: ...
+
+
+@overload
+def trace(function: None = None, options: _kiln.CompileOptions | None = None, *, name: str = "", symbolic: bool = False,
+          capture_as_const: bool = False, record_only: bool = False, symbolic_shape: bool = True, profiling: bool = False,
+          **settings: Unpack[_settings.CompileSettings]) -> Callable[[Callable[..., Any]], Traced]: ...
+
+
+def trace(function: Callable[..., Any] | None = None, options: _kiln.CompileOptions | None = None, *, name: str = "",
+          symbolic: bool = False, capture_as_const: bool = False, record_only: bool = False, symbolic_shape: bool = True,
+          profiling: bool = False, **settings: Unpack[_settings.CompileSettings]) -> Any:
+    """A function of arrays that its first call records, and later calls replay as compiled programs.
+
+        @kiln.trace
+        def step(w, g):
+            return w - 0.1 * g
+
+        w = step(w, g)
+
+    Arguments that are arrays (kiln.Array, NumPy's, any with DLPack) arrive as kiln.Array, all others as they are; what comes
+    back is a kiln.Array, a tuple or list of them, or None. A later call runs the function again, and compares each operation
+    with the record: a difference is a kiln.TraceError, never a wrong answer. docs/trace.md says what a record is, and what
+    the options do; settings are attributes of CompileOptions.
+    """
+    def decorate(traced: Callable[..., Any]) -> Traced:
+        return Traced(traced, name or getattr(traced, "__name__", "trace"), symbolic, capture_as_const, record_only, symbolic_shape,
+                      profiling, _options(options, settings))
+
+    return decorate if function is None else decorate(function)
+
+
+def set_lazy_options(options: _kiln.CompileOptions | None = None, **settings: Unpack[_settings.CompileSettings]) -> None:
+    """How arrays of this thread are computed outside of traces, from the next program on. Settings are attributes of CompileOptions."""
+    _kiln.set_lazy_options(_options(options, settings))
