@@ -191,9 +191,24 @@ void CallCore::Fail(const absl::Status& status) {
   if (status_.ok()) status_ = status;
 }
 
+bool CallCore::FailedHere() {
+  const std::vector<size_t>& failures = record_->failures;
+  const size_t here = log_.operations.size();
+  while (next_failure_ < failures.size() && failures[next_failure_] < here) ++next_failure_;
+  return next_failure_ < failures.size() && failures[next_failure_] == here;
+}
+
+void CallCore::Failed(const absl::Status& status, bool ends) {
+  if (!status_.ok()) return;
+  if (ends) return Fail(status);
+  if (records()) return made_->failures.push_back(log_.operations.size());
+  if (!FailedHere()) return Fail(status);
+  ++next_failure_;
+}
+
 absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) {
-  if (replayed_ != nullptr) return absl::OkStatus();
+  if (replayed_ != nullptr && !FailedHere()) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
   return absl::OkStatus();
 }
@@ -208,7 +223,8 @@ absl::Status CallCore::Compare() {
     for (size_t i = begin; i < end; ++i) different |= is[i] ^ was[i];
     if (different == 0) return absl::OkStatus();
   }
-  return Explain(function_.name(), *replayed_, log_);
+  Fail(Explain(function_.name(), *replayed_, log_));
+  return status_;
 }
 
 absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
@@ -258,6 +274,12 @@ void CallCore::BeginExclusion(const ExcludeFromTrace* scope, Location where) {
 void CallCore::EndExclusion(const ExcludeFromTrace* scope) {
   if (scope != scope_) return;
   scope_ = nullptr;
+  if (thread_.recorder != &thread_.lazy) {
+    Fail(TraceFailure(function_.name(), TraceError::kExclusion,
+                      absl::StrCat("the region that is left out from ", ToString(scope_begin_),
+                                   " on ends in a function that is differentiated")));
+    return;
+  }
   thread_.recorder = this;
   Fail(Add(Operation::Kind::kResume, nullptr, Location()));
 }
@@ -311,7 +333,7 @@ void CallCore::FailLive() {
   }
 }
 
-absl::Status CallCore::AddResults(Array* results, size_t count) {
+absl::Status CallCore::AddReturn(Array* results, size_t count) {
   KILN_RETURN_IF_ERROR(status_);
   for (size_t k = 0; k < count; ++k) {
     Node* const node = results[k].node();
@@ -346,7 +368,7 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
                       absl::StrCat("the region that is left out from ", ToString(scope_begin_),
                                    " on has not ended when the function returns")));
   }
-  Fail(AddResults(results, count));
+  Fail(AddReturn(results, count));
   if (!status_.ok()) {
     for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
     return status_;

@@ -36,6 +36,7 @@ struct Record {
   std::vector<Segment> segments;
   std::vector<uint32_t> results;
   std::vector<uint32_t> captured;  // arrays that are part of the record
+  std::vector<size_t> failures;    // before which operations calls failed, in order
   bool reads = false;              // the host has looked at a value
   bool excludes = false;           // it has regions that are left out
   int64_t replays = 0;
@@ -98,6 +99,9 @@ class CallCore : public Recorder {
   void EndExclusion(const ExcludeFromTrace* scope);
   // The first error of the call; later operations have it too.
   void Fail(const absl::Status& status);
+  // One that the record has at this place as well leaves the call as it is: the program may go on
+  // without the results.
+  void Failed(const absl::Status& status, bool ends) override;
   absl::Status Finish(Array* results, size_t count);
   // Instead of Finish, where an exception has ended the function.
   absl::Status Abandon();
@@ -112,7 +116,9 @@ class CallCore : public Recorder {
   bool records() const { return made_ != nullptr; }
   Record& record() { return made_ != nullptr ? *made_ : *record_; }
   absl::Status Add(Operation::Kind kind, Node* node, Location where);
-  absl::Status AddResults(Array* results, size_t count);
+  absl::Status AddReturn(Array* results, size_t count);
+  // Whether the record has a call that failed here.
+  bool FailedHere();
   // Runs what was written since the last cut.
   absl::Status Cut();
   absl::Status CutReplay();
@@ -128,6 +134,7 @@ class CallCore : public Recorder {
   std::vector<Array> arguments_;
   std::vector<uint32_t> live_;
   size_t segment_ = 0, begin_ = 0;
+  size_t next_failure_ = 0;  // of those that are replayed
   absl::Status status_;
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;

@@ -22,6 +22,8 @@ class Converter {
     if (id == kAbsent) return ValueId{};
     if (ids_[id].valid()) return ids_[id];
     const LogValue& value = log_.values[id];
+    if (value.kind == LogValue::Kind::kConstant && value.node != nullptr)
+      return ids_[id] = graph_.AddConstant("", value.node->tensor);
     if (value.kind == LogValue::Kind::kConstant) {
       Tensor number = Tensor::Allocate(value.type.type, {});
       std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
@@ -114,6 +116,7 @@ void Steps::MakeKey(const Log& log, const Operation& operation) {
     if (value.kind == LogValue::Kind::kConstant) {
       key_.push_back(1);
       key_.push_back(value.bits);
+      if (value.node != nullptr) AppendElements(key_, value.node->tensor);
     } else {
       const auto at = std::find(operands_.begin(), operands_.end(), id) - operands_.begin();
       if (at == static_cast<ptrdiff_t>(operands_.size())) operands_.push_back(id);
