@@ -160,6 +160,7 @@ CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
       made_(std::move(made)) {
   const TraceOptions& options = function.options_;
   log_.exact = options.capture_as_const || options.record_only || function.frozen_;
+  log_.constant_arrays = options.capture_as_const;
   if (record_ != nullptr) replayed_ = &record_->log;
   thread.call = this;
   thread.recorder = this;

@@ -82,8 +82,11 @@ class Log {
   std::vector<uint32_t> operands;  // values, or kAbsent
   std::vector<LogValue> values;
   Words words;
-  // Whether words tell which arrays are captured and what numbers are.
+  // Whether words tell which arrays are captured and what numbers are: then programs have the
+  // numbers as constants.
   bool exact = false;
+  // And captured arrays, whose elements nobody changes.
+  bool constant_arrays = false;
 
   // Begins an operation; as many operands follow.
   void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {

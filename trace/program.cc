@@ -15,7 +15,7 @@ Tensor NumberAt(uint64_t* bits, DType type) { return Tensor::View(bits, type, {}
 
 absl::Status Program::Convert(const Log& log) {
   if (!operands_.empty() || !graph_.outputs().empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, operands_));
+  KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, Constants::kAll, operands_));
   numbers_.resize(operands_.size());
   bound_.resize(operands_.size());
   return absl::OkStatus();
@@ -27,6 +27,12 @@ absl::Status Program::Make(CompileOptions options) {
   context_.emplace(model.NewContext());
   for (Tensor& tensor : bound_) tensor = Tensor();
   return absl::OkStatus();
+}
+
+void Program::Rest() {
+  if (runs_ != 1) return;
+  context_.reset();
+  for (Tensor& tensor : bound_) tensor = Tensor();
 }
 
 absl::Status Program::Bind(const Log& log) {

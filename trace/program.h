@@ -33,6 +33,9 @@ class Program {
   // those that there are. All logs that it is run with have the same words.
   absl::Status Run(Log& log, Steps& steps, const CompileOptions& options, bool timed);
 
+  // Gives back what only the first run needed.
+  void Rest();
+
   const std::vector<uint32_t>& results() const { return results_; }
   int64_t runs() const { return runs_; }
   // Of timed runs: the launches of the last one, with the milliseconds of all.

@@ -2,6 +2,7 @@
 #include "trace/recorder.h"
 
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -182,8 +183,9 @@ absl::Status LazyRecorder::Read(Node* node, Location) {
 }
 
 Program* LazyRecorder::Find() {
-  // compile time and memory: structures that are kept.
-  constexpr size_t kMost = 256;
+  // compile time and memory: structures that are kept, and those of them that have run once and
+  // keep more than their graph.
+  constexpr size_t kMost = 256, kAwake = 32;
   // Which values are wanted is part of the structure.
   for (const uint32_t id : live_) log_.words.push_back(id);
   log_.words.push_back(live_.size());
@@ -194,6 +196,7 @@ Program* LazyRecorder::Find() {
   structures_.push_front({log_.words, std::make_unique<Program>(0, log_.operations.size(), live_)});
   by_words_.emplace(WordsView(structures_.front().words), structures_.begin());
   ++stats_.structures;
+  if (structures_.size() > kAwake) std::next(structures_.begin(), kAwake)->program->Rest();
   if (structures_.size() > kMost) {
     by_words_.erase(WordsView(structures_.back().words));
     structures_.pop_back();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "exec/binding.h"
 
 namespace kiln::tracing {
 namespace {
@@ -16,15 +17,16 @@ namespace {
 // Operations of a log as nodes, and the values from outside that they need.
 class Converter {
  public:
-  Converter(const Log& log, Graph& graph) : log_(log), graph_(graph), ids_(log.values.size()) {}
+  Converter(const Log& log, Constants constants, Graph& graph)
+      : log_(log), all_(constants == Constants::kAll), graph_(graph), ids_(log.values.size()) {}
 
   absl::StatusOr<ValueId> OperandOf(uint32_t id) {
     if (id == kAbsent) return ValueId{};
     if (ids_[id].valid()) return ids_[id];
     const LogValue& value = log_.values[id];
-    if (value.kind == LogValue::Kind::kConstant && value.node != nullptr)
-      return ids_[id] = graph_.AddConstant("", value.node->tensor);
-    if (value.kind == LogValue::Kind::kConstant) {
+    if (IsConstantArray(value)) return ids_[id] = graph_.AddConstant("", value.node->tensor);
+    if (value.kind == LogValue::Kind::kConstant ||
+        (value.kind == LogValue::Kind::kNumber && all_ && log_.exact)) {
       Tensor number = Tensor::Allocate(value.type.type, {});
       std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
       return ids_[id] = graph_.AddConstant("", std::move(number));
@@ -50,7 +52,16 @@ class Converter {
   std::vector<uint32_t> operands;
 
  private:
+  bool IsConstantArray(const LogValue& value) const {
+    if (value.node == nullptr) return false;
+    if (value.kind == LogValue::Kind::kConstant) return true;
+    const Tensor& tensor = value.node->tensor;
+    return value.kind == LogValue::Kind::kCaptured && all_ && log_.constant_arrays &&
+           tensor.device() == Device() && UsableAsIs(tensor);
+  }
+
   const Log& log_;
+  const bool all_;
   Graph& graph_;
   std::vector<ValueId> ids_;
 };
@@ -69,11 +80,11 @@ CompileOptions FirstSight(CompileOptions options) {
 }
 
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
-                              const std::vector<uint32_t>& results,
+                              const std::vector<uint32_t>& results, Constants constants,
                               std::vector<uint32_t>& operands) {
   Graph graph;
   graph.name = "trace";
-  Converter convert(log, graph);
+  Converter convert(log, constants, graph);
   for (size_t i = begin; i < end; ++i) {
     if (log.operations[i].kind == Operation::Kind::kCall)
       KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));
@@ -157,7 +168,8 @@ absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index,
   std::vector<uint32_t> results, operands;
   for (size_t k = 0; k < operation.form->num_results; ++k)
     results.push_back(operation.first_result + static_cast<uint32_t>(k));
-  KILN_ASSIGN_OR_RETURN(Graph graph, ToGraph(log, index, index + 1, results, operands));
+  KILN_ASSIGN_OR_RETURN(Graph graph,
+                        ToGraph(log, index, index + 1, results, Constants::kFew, operands));
   CompileOptions first = FirstSight(options);
   first.output_memory = OutputMemory::kFresh;
   KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), first));

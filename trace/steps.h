@@ -20,10 +20,14 @@
 
 namespace kiln::tracing {
 
+// What a graph has as constants: numbers that decide what is computed, or all that the log says is
+// constant.
+enum class Constants : uint8_t { kFew, kAll };
+
 // Operations [begin, end) of a log as a graph that gives `results`. Its inputs are `operands`,
 // values of the log.
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
-                              const std::vector<uint32_t>& results,
+                              const std::vector<uint32_t>& results, Constants constants,
                               std::vector<uint32_t>& operands);
 
 // The options for what runs once: no fusion, nothing from disk, and no code.

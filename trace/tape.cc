@@ -151,7 +151,8 @@ absl::StatusOr<Tape> Tape::Of(const Log& log, size_t arguments, bool with_values
   const std::span<const uint32_t> values = log.OperandsOf(log.operations.back());
   std::vector<uint32_t> ids(values.begin(), values.end()), outside;
   for (uint32_t k = 0; k < arguments; ++k) ids.push_back(k);  // inputs, used or not
-  KILN_ASSIGN_OR_RETURN(Graph graph, ToGraph(log, 0, log.operations.size() - 1, ids, outside));
+  KILN_ASSIGN_OR_RETURN(Graph graph,
+                        ToGraph(log, 0, log.operations.size() - 1, ids, Constants::kFew, outside));
   const size_t operations = graph.nodes().size();
   std::vector<ValueId> results, by;
   for (size_t k = 0; k < ids.size(); ++k)
