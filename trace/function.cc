@@ -77,6 +77,22 @@ absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t cou
                                    TypesText(records_.front()->arguments)));
 }
 
+std::shared_ptr<Generic> Function::FindGeneric(size_t segment, const Log& log, size_t begin,
+                                               size_t end,
+                                               const std::vector<uint32_t>& results) const {
+  const Record* like = nullptr;
+  for (const auto& record : records_) {
+    if (segment >= record->segments.size()) continue;
+    const Program* const program = record->segments[segment].program.get();
+    if (program == nullptr || program->results() != results ||
+        record->segments[segment].end != end || !SameButExtents(record->log, log, begin, end))
+      continue;
+    if (program->generic() != nullptr && program->generic()->Fits(log)) return program->generic();
+    if (like == nullptr) like = record.get();
+  }
+  return like != nullptr ? Generic::Of(like->log, log, begin, end, results) : nullptr;
+}
+
 absl::Status Function::CheckFreezable(const Record& record) const {
   if (!frozen_) return absl::OkStatus();
   if (record.reads) {
@@ -293,7 +309,9 @@ absl::Status CallCore::Cut() {
     Record::Segment& segment = made_->segments.emplace_back();
     segment.end = log_.operations.size();
     if (live_.empty()) return absl::OkStatus();
-    segment.program = std::make_unique<Program>(begin_, segment.end, live_);
+    segment.program = std::make_unique<Program>(
+        begin_, segment.end, live_,
+        function_.FindGeneric(made_->segments.size() - 1, log_, begin_, segment.end, live_));
     if (function_.options_.record_only) {
       FailLive();
       return absl::OkStatus();

@@ -65,6 +65,10 @@ class Function {
   // The record for these arguments; null: there is none yet. An error: there must not be one.
   absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
   absl::Status CheckFreezable(const Record& record) const;
+  // What a new record compiles for its segment of this number, operations [begin, end) of the log:
+  // where another record has the same but for extents, a program for all of them. Else null.
+  std::shared_ptr<Generic> FindGeneric(size_t segment, const Log& log, size_t begin, size_t end,
+                                       const std::vector<uint32_t>& results) const;
   // A call without the function.
   absl::Status RunFrozen(Record& record, const Array* const* arguments,
                          std::vector<Array>& results);

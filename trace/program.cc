@@ -29,8 +29,22 @@ absl::Status Program::Make(CompileOptions options) {
   return absl::OkStatus();
 }
 
+absl::Status Program::Compiled(CompileOptions options) {
+  options.output_memory = OutputMemory::kFresh;
+  compiled_ = true;
+  if (generic_ == nullptr) return Make(std::move(options));
+  absl::StatusOr<Context> context = generic_->NewContext(options);
+  if (!context.ok()) {
+    generic_ = nullptr;
+    return Make(std::move(options));
+  }
+  context_.emplace(*std::move(context));
+  for (Tensor& tensor : bound_) tensor = Tensor();
+  return absl::OkStatus();
+}
+
 void Program::Rest() {
-  if (runs_ != 1) return;
+  if (runs_ != 1 || compiled_) return;
   context_.reset();
   for (Tensor& tensor : bound_) tensor = Tensor();
 }
@@ -57,14 +71,15 @@ absl::Status Program::Bind(const Log& log) {
 }
 
 absl::Status Program::Run(Log& log, Steps& steps, const CompileOptions& options, bool timed) {
-  if (runs_ == 0 && steps.Suits(log, begin_, end_, results_)) {
+  const bool first = runs_ == 0 && !compiled_ && (generic_ == nullptr || !generic_->compiled());
+  if (first && steps.Suits(log, begin_, end_, results_)) {
     KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, options));
     ++runs_;
     return absl::OkStatus();
   }
-  if (runs_ <= 1) {
+  if (!compiled_) {
     KILN_RETURN_IF_ERROR(Convert(log));
-    KILN_RETURN_IF_ERROR(Make(runs_ == 0 ? FirstSight(options) : options));
+    KILN_RETURN_IF_ERROR(first ? Make(FirstSight(options)) : Compiled(options));
   }
   KILN_RETURN_IF_ERROR(Bind(log));
   if (timed && runs_ > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program: operations of a log as something that runs. The first run is one operation at a time, or
 // all of them on the VM; it is compiled when it runs for the second time: what runs once is not
-// worth a compiler. Which values it gives is fixed when it is made.
+// worth a compiler; where a Generic is there already, it runs at once. Which values it gives is fixed when it is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
 // others. Belongs to one caller at a time.
@@ -18,6 +18,7 @@
 #include "graph/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
+#include "trace/generic.h"
 #include "trace/log.h"
 #include "trace/steps.h"
 
@@ -25,9 +26,11 @@ namespace kiln::tracing {
 
 class Program {
  public:
-  // Operations [begin, end) of a log; `results` are values that they give.
-  Program(size_t begin, size_t end, std::vector<uint32_t> results)
-      : begin_(begin), end_(end), results_(std::move(results)) {}
+  // Operations [begin, end) of a log; `results` are values that they give. Compiled it is
+  // `generic`, where there is one.
+  Program(size_t begin, size_t end, std::vector<uint32_t> results,
+          std::shared_ptr<Generic> generic = nullptr)
+      : begin_(begin), end_(end), results_(std::move(results)), generic_(std::move(generic)) {}
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
   // those that there are. All logs that it is run with have the same words.
@@ -37,6 +40,7 @@ class Program {
   void Rest();
 
   const std::vector<uint32_t>& results() const { return results_; }
+  const std::shared_ptr<Generic>& generic() const { return generic_; }
   int64_t runs() const { return runs_; }
   // Of timed runs: the launches of the last one, with the milliseconds of all.
   const std::vector<ThunkTime>& times() const { return times_; }
@@ -45,10 +49,13 @@ class Program {
  private:
   absl::Status Convert(const Log& log);
   absl::Status Make(CompileOptions options);
+  absl::Status Compiled(CompileOptions options);
   absl::Status Bind(const Log& log);
 
   const size_t begin_, end_;
   const std::vector<uint32_t> results_;
+  std::shared_ptr<Generic> generic_;
+  bool compiled_ = false;           // else the context, if there is one, is that of the first run
   Graph graph_;                     // from the first time that it is compiled on
   std::vector<uint32_t> operands_;  // its inputs, values of the log
   std::vector<uint64_t> numbers_;   // by operand, those that are numbers; never moves

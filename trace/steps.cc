@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,8 +18,12 @@ namespace {
 // Operations of a log as nodes, and the values from outside that they need.
 class Converter {
  public:
-  Converter(const Log& log, Constants constants, Graph& graph)
-      : log_(log), all_(constants == Constants::kAll), graph_(graph), ids_(log.values.size()) {}
+  Converter(const Log& log, const Log* other, Constants constants, Graph& graph)
+      : log_(log),
+        other_(other),
+        all_(constants == Constants::kAll),
+        graph_(graph),
+        ids_(log.values.size()) {}
 
   absl::StatusOr<ValueId> OperandOf(uint32_t id) {
     if (id == kAbsent) return ValueId{};
@@ -33,7 +38,7 @@ class Converter {
     }
     operands.push_back(id);
     return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
-                                      ToShape(value.type.shape()));
+                                      ShapeOf(id));
   }
 
   absl::Status Add(const Operation& operation) {
@@ -52,6 +57,18 @@ class Converter {
   std::vector<uint32_t> operands;
 
  private:
+  Shape ShapeOf(uint32_t id) {
+    const ValueType& type = log_.values[id].type;
+    Shape shape = ToShape(type.shape());
+    for (size_t i = 0; other_ != nullptr && i < shape.size(); ++i) {
+      const std::pair both(type.extents[i], other_->values[id].type.extents[i]);
+      if (both.first == both.second) continue;
+      const size_t symbol = symbols_.emplace(both, symbols_.size()).first->second;
+      shape[i] = Dim::Symbol(absl::StrCat("n", symbol));
+    }
+    return shape;
+  }
+
   bool IsConstantArray(const LogValue& value) const {
     if (value.node == nullptr) return false;
     if (value.kind == LogValue::Kind::kConstant) return true;
@@ -61,7 +78,9 @@ class Converter {
   }
 
   const Log& log_;
+  const Log* const other_;
   const bool all_;
+  std::map<std::pair<int64_t, int64_t>, size_t> symbols_;  // by the two extents of an axis
   Graph& graph_;
   std::vector<ValueId> ids_;
 };
@@ -81,10 +100,10 @@ CompileOptions FirstSight(CompileOptions options) {
 
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
                               const std::vector<uint32_t>& results, Constants constants,
-                              std::vector<uint32_t>& operands) {
+                              std::vector<uint32_t>& operands, const Log* other) {
   Graph graph;
   graph.name = "trace";
-  Converter convert(log, constants, graph);
+  Converter convert(log, other, constants, graph);
   for (size_t i = begin; i < end; ++i) {
     if (log.operations[i].kind == Operation::Kind::kCall)
       KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));

@@ -25,10 +25,11 @@ namespace kiln::tracing {
 enum class Constants : uint8_t { kFew, kAll };
 
 // Operations [begin, end) of a log as a graph that gives `results`. Its inputs are `operands`,
-// values of the log.
+// values of the log. Their extents that `other`, a log with the same operations, has otherwise are
+// symbols.
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
                               const std::vector<uint32_t>& results, Constants constants,
-                              std::vector<uint32_t>& operands);
+                              std::vector<uint32_t>& operands, const Log* other = nullptr);
 
 // The options for what runs once: no fusion, nothing from disk, and no code.
 CompileOptions FirstSight(CompileOptions options);

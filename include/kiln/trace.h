@@ -330,7 +330,8 @@ struct TraceOptions {
   bool capture_as_const = false;
   // symbolic and capture_as_const, and no call runs anything: results have types and shapes alone.
   bool record_only = false;
-  // Other extents of the arguments are recorded as variants, up to 16 of them; false: an error.
+  // Other extents of the arguments are recorded as variants, up to 16 of them, which share one
+  // compiled program where their operations are the same; false: an error.
   bool symbolic_shape = true;
   // Every run has a clock around every launch, for get_profile().
   bool profiling = false;
