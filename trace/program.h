@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program: operations of a log as something that runs. The first run is one operation at a time, or
 // all of them on the VM; it is compiled when it runs for the second time: what runs once is not
-// worth a compiler; where a Generic is there already, it runs at once. Which values it gives is fixed when it is made.
+// worth a compiler. Where a Generic is compiled already, it runs at once. Which values it gives is
+// fixed when it is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
 // others. Belongs to one caller at a time.

@@ -148,7 +148,6 @@ TEST_F(ArrayTest, OtherAttributesEachTimeTakeBoundedMemory) {
   Floats values(kRounds + 4);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const Array x = Of(values);
-  const size_t start = HeapInUse();
   size_t before = 0;
   Array held;
   for (int64_t i = 0; i < kRounds; ++i) {
@@ -162,8 +161,14 @@ TEST_F(ArrayTest, OtherAttributesEachTimeTakeBoundedMemory) {
     ASSERT_EQ((first + second)({1}).item<float>().value_or(-1), 2 * i + 3) << i;
   }
   EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 8e6);
-  // 256 structures that ran once are kept, most of them as graphs alone.
-  EXPECT_LT(static_cast<double>(before) - static_cast<double>(start), 25e6);
+}
+
+// 256 structures are kept; what only their first run needed is not.
+TEST_F(ArrayTest, StructuresThatRanOnceKeepTheirGraphAlone) {
+  const Array x = Of(Floats(600));
+  const size_t before = HeapInUse();
+  for (int64_t i = 0; i < 500; ++i) ASSERT_TRUE((x({Slice{i, i + 3}}) * 2.0f).eval().ok());
+  EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 20e6);
 }
 
 TEST_F(ArrayTest, ErrorsAreCarriedToTheRead) {
@@ -369,69 +374,6 @@ TEST_F(TraceTest, CaptureAsConst) {
   EXPECT_EQ(TraceErrorOf(constant(Of({1, 2})).status()), TraceError::kConstant);
   weight = Of({1, 2, 3});
   EXPECT_EQ(TraceErrorOf(fed(Of({1, 2})).status()), TraceError::kShape) << fed.status();
-}
-
-TEST_F(TraceTest, CapturedConstantsAreFolded) {
-  const Array a = Array::from(Floats{1, 2, 3, 4, 5, 6}.data(), {3, 2});
-  const Array b = Array::full({3, 2}, 0.5);
-  float scale = 0.25f;
-  // All but the last operation is known when the program is compiled.
-  const auto f = [&](const Array& x) { return x + exp(a * scale) * b; };
-  const auto bytes_moved = [&](bool constant) {
-    TraceOptions options = Plain();
-    options.profiling = true;
-    options.capture_as_const = constant;
-    auto traced = trace(f, options);
-    const Array x = Array::full({3, 2}, 1);
-    const Floats first = ValuesOf(traced(x));
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(ValuesOf(traced(x)), first);
-    const absl::StatusOr<std::string> text = traced.get_profile();
-    EXPECT_TRUE(text.ok()) << text.status();
-    const nlohmann::json profile = nlohmann::json::parse(text.value_or("{}"));
-    int64_t bytes = 0;
-    for (const auto& launch : profile["segments"][0]["launches"])
-      bytes += launch["bytes"].get<int64_t>();
-    return bytes;
-  };
-  constexpr int64_t kBytes = 3 * 2 * sizeof(float);
-  EXPECT_EQ(bytes_moved(true), 3 * kBytes);  // x, a constant and the result
-  EXPECT_EQ(bytes_moved(false), 4 * kBytes + static_cast<int64_t>(sizeof(float)));  // a, b, scale
-}
-
-TEST_F(TraceTest, AFunctionMayGoOnWithoutACallThatFailed) {
-  Array other = Of({1, 2, 3});
-  int failures = 0;
-  auto traced = trace(
-      [&](const Array& x) {
-        Array sum = x + other;
-        if (!sum.status().ok()) {
-          ++failures;
-          sum = x + reduce_sum(other, {.keepdims = 0});
-        }
-        return sum * 2.0f;
-      },
-      Plain());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(ValuesOf(traced(Of({1, 2}))), (Floats{14, 16}));
-  EXPECT_EQ(failures, 3);
-  EXPECT_EQ(traced.stats().replays, 2);
-  EXPECT_EQ(traced.stats().operations, 3);
-  // Where the call goes well it is an operation, which the record has not there.
-  other = Of({1, 2});
-  EXPECT_TRUE(TraceErrorOf(traced(Of({1, 2})).status()).has_value());
-  // And the other way round: what failed is the call's error, also where nobody looks at it.
-  float number = 1;
-  auto numbers = trace(
-      [&](const Array& x) {
-        const Array next = cast(x, {.to = DType::kI32}) + number;
-        return next.status().ok() ? next : cast(x, {.to = DType::kI32});
-      },
-      Plain());
-  EXPECT_TRUE(numbers(Of({1, 2})).status().ok());
-  number = 0.5f;
-  const absl::Status status = numbers(Of({1, 2})).status();
-  EXPECT_NE(status.message().find("0.5 beside an array of i32"), std::string::npos) << status;
-  number = 2;
-  EXPECT_TRUE(numbers(Of({1, 2})).status().ok());
 }
 
 TEST_F(TraceTest, SymbolicRunsNothingWhileItRecords) {
