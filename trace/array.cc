@@ -205,10 +205,11 @@ void Apply(const OpDef* op, const char* name, const Operand* const* operands, si
     try {
       status = thread->recorder->Apply(
           {*op, {operands, count}, {attributes, num_attributes}, where}, {results, num_results});
+      if (!status.ok()) thread->recorder->Failed(status, /*ends=*/false);
     } catch (...) {
       status = StatusOfException(name);
+      thread->recorder->Failed(status, /*ends=*/true);
     }
-    if (!status.ok() && thread->call != nullptr && !thread->excluded()) thread->call->Fail(status);
   }
   if (status.ok()) return;
   for (size_t k = 0; k < num_results; ++k) results[k] = Array(NewErrorNode(status));

@@ -22,6 +22,7 @@
 #include "trace/dump_check.h"
 #include "trace/dump_graph.h"
 #include "trace/dump_inputs.h"
+#include "trace/engine.h"
 #include "trace/function.h"
 #include "trace/mismatch.h"
 #include "trace/steps.h"
@@ -39,7 +40,8 @@ absl::StatusOr<std::vector<TestCase>> MakeTests(const Graph& graph, const DumpOp
                                                 const CompileOptions& compile) {
   std::vector<TestCase> tests;
   if (options.input_data.empty()) return tests;
-  const CompileOptions on_vm = FirstSight(compile);
+  Engine engine;
+  const CompileOptions on_vm = engine.FirstSight(compile);
   KILN_ASSIGN_OR_RETURN(auto all, ReadInputData(graph, options, on_vm));
   KILN_ASSIGN_OR_RETURN(Model model, Compile(Graph(graph), on_vm));
   for (std::vector<Tensor>& inputs : all) {

@@ -2,6 +2,7 @@
 #include "trace/engine.h"
 
 #include "base/fork.h"
+#include "base/status_macros.h"
 #include "compiler/compile.h"
 
 namespace kiln::tracing {
@@ -32,6 +33,25 @@ std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options
   });
   queue_.Add([task] { task->Run(); });
   return made;
+}
+
+absl::StatusOr<Model*> CompiledLater::Find(const Graph& graph, const CompileOptions& options,
+                                           Engine& engine, bool waits) {
+  if (model_) return &*model_;
+  if (waits || options.compile_mode != CompileMode::kBackground) {
+    compiling_ = nullptr;
+    KILN_ASSIGN_OR_RETURN(model_, kiln::Compile(graph, options));
+    runtime_ = options.runtime;
+    return &*model_;
+  }
+  if (compiling_ == nullptr) compiling_ = engine.Compile(graph, options);
+  if (!compiling_->done()) return nullptr;
+  const std::shared_ptr<Compilation> done = std::exchange(compiling_, nullptr);
+  absl::StatusOr<Model> model = done->Take();
+  if (absl::IsCancelled(model.status())) return nullptr;  // the next look begins anew
+  KILN_ASSIGN_OR_RETURN(model_, std::move(model));
+  runtime_ = done->runtime();
+  return &*model_;
 }
 
 CompileOptions Engine::FirstSight(CompileOptions options) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -62,6 +63,22 @@ class Engine {
   int uses_ = 0;  // of `kernels_`
   // Last: its thread is joined first. It yields to the program that asks.
   TaskQueue queue_{1, Yielding{10}};
+};
+
+// The model of one graph, which is compiled when it is first looked for.
+class CompiledLater {
+ public:
+  bool there() const { return model_.has_value(); }
+  // Null: it is being compiled beside the program; look again. `waits`: it is compiled here.
+  absl::StatusOr<Model*> Find(const Graph& graph, const CompileOptions& options, Engine& engine,
+                              bool waits);
+  // What it was compiled with; once it is there.
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+
+ private:
+  std::shared_ptr<Compilation> compiling_;  // null: nothing is
+  std::optional<Model> model_;
+  std::shared_ptr<Runtime> runtime_;
 };
 
 }  // namespace kiln::tracing

@@ -86,6 +86,22 @@ absl::StatusOr<Record*> Function::Find(const Array* const* arguments, size_t cou
                    TypesText(record.arguments, record.devices)));
 }
 
+std::shared_ptr<Generic> Function::FindGeneric(size_t segment, const Log& log, size_t begin,
+                                               size_t end,
+                                               const std::vector<uint32_t>& results) const {
+  const Record* like = nullptr;
+  for (const auto& record : records_) {
+    if (segment >= record->segments.size()) continue;
+    const Program* const program = record->segments[segment].program.get();
+    if (program == nullptr || program->results() != results ||
+        record->segments[segment].end != end || !SameButExtents(record->log, log, begin, end))
+      continue;
+    if (program->generic() != nullptr && program->generic()->Fits(log)) return program->generic();
+    if (like == nullptr) like = record.get();
+  }
+  return like != nullptr ? Generic::Of(like->log, log, begin, end, results) : nullptr;
+}
+
 absl::Status Function::CheckFreezable(bool reads, bool excludes) const {
   if (!frozen_) return absl::OkStatus();
   if (reads) {
@@ -170,6 +186,7 @@ CallCore::CallCore(Function& function, ThreadState& thread, Record* record,
       made_(std::move(made)) {
   const TraceOptions& options = function.options_;
   log_.exact = options.capture_as_const || options.record_only || function.frozen_;
+  log_.constant_arrays = options.capture_as_const;
   if (record_ != nullptr) replayed_ = &record_->log;
   thread.call = this;
   thread.recorder = this;
@@ -204,9 +221,24 @@ void CallCore::Fail(const absl::Status& status) {
   if (status_.ok()) status_ = status;
 }
 
+bool CallCore::FailedHere() {
+  const std::vector<size_t>& failures = record_->failures;
+  const size_t here = log_.operations.size();
+  while (next_failure_ < failures.size() && failures[next_failure_] < here) ++next_failure_;
+  return next_failure_ < failures.size() && failures[next_failure_] == here;
+}
+
+void CallCore::Failed(const absl::Status& status, bool ends) {
+  if (!status_.ok()) return;
+  if (ends) return Fail(status);
+  if (records()) return made_->failures.push_back(log_.operations.size());
+  if (!FailedHere()) return Fail(status);
+  ++next_failure_;
+}
+
 absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) {
-  if (replayed_ != nullptr) return absl::OkStatus();
+  if (replayed_ != nullptr && !FailedHere()) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
   return absl::OkStatus();
 }
@@ -221,7 +253,8 @@ absl::Status CallCore::Compare() {
     for (size_t i = begin; i < end; ++i) different |= is[i] ^ was[i];
     if (different == 0) return absl::OkStatus();
   }
-  return Explain(function_.name(), *replayed_, log_);
+  Fail(Explain(function_.name(), *replayed_, log_));
+  return status_;
 }
 
 absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
@@ -269,6 +302,12 @@ void CallCore::BeginExclusion(const ExcludeFromTrace* scope, Location where) {
 void CallCore::EndExclusion(const ExcludeFromTrace* scope) {
   if (scope != scope_) return;
   scope_ = nullptr;
+  if (thread_.recorder != &thread_.lazy) {
+    Fail(TraceFailure(function_.name(), TraceError::kExclusion,
+                      absl::StrCat("the region that is left out from ", ToString(scope_begin_),
+                                   " on ends in a function that is differentiated")));
+    return;
+  }
   thread_.recorder = this;
   Fail(Add(Operation::Kind::kResume, nullptr, Location()));
 }
@@ -282,7 +321,9 @@ absl::Status CallCore::Cut() {
     Record::Segment& segment = made_->segments.emplace_back();
     segment.end = log_.operations.size();
     if (live.empty()) return absl::OkStatus();
-    segment.program = std::make_unique<Program>(begin_, segment.end, live);
+    segment.program = std::make_unique<Program>(
+        begin_, segment.end, live,
+        function_.FindGeneric(made_->segments.size() - 1, log_, begin_, segment.end, live));
     if (function_.options_.record_only) {
       FailLive();
       return absl::OkStatus();
@@ -325,7 +366,7 @@ void CallCore::FailLive() {
   }
 }
 
-absl::Status CallCore::AddResults(Array* results, size_t count) {
+absl::Status CallCore::AddReturn(Array* results, size_t count) {
   KILN_RETURN_IF_ERROR(status_);
   for (size_t k = 0; k < count; ++k) {
     Node* const node = results[k].node();
@@ -364,7 +405,7 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
                       absl::StrCat("the region that is left out from ", ToString(scope_begin_),
                                    " on has not ended when the function returns")));
   }
-  Fail(AddResults(results, count));
+  Fail(AddReturn(results, count));
   if (!status_.ok()) {
     for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
     return status_;

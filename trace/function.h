@@ -37,6 +37,7 @@ struct Record {
   std::vector<Segment> segments;
   std::vector<uint32_t> results;
   std::vector<uint32_t> captured;  // arrays that are part of the record
+  std::vector<size_t> failures;    // before which operations calls failed, in order
   bool reads = false;              // the host has looked at a value
   bool excludes = false;           // it has regions that are left out
   int64_t replays = 0;
@@ -62,6 +63,9 @@ class CallCore : public Recorder {
   void EndExclusion(const ExcludeFromTrace* scope);
   // The first error of the call; later operations have it too.
   void Fail(const absl::Status& status);
+  // One that the record has at this place as well leaves the call as it is: the program may go on
+  // without the results.
+  void Failed(const absl::Status& status, bool ends) override;
   absl::Status Finish(Array* results, size_t count);
   // Instead of Finish, where an exception has ended the function.
   absl::Status Abandon();
@@ -75,7 +79,9 @@ class CallCore : public Recorder {
  private:
   bool records() const { return made_ != nullptr; }
   absl::Status Add(Operation::Kind kind, Node* node, Location where);
-  absl::Status AddResults(Array* results, size_t count);
+  absl::Status AddReturn(Array* results, size_t count);
+  // Whether the record has a call that failed here.
+  bool FailedHere();
   // Runs what was written since the last cut.
   absl::Status Cut();
   absl::Status CutReplay();
@@ -89,6 +95,7 @@ class CallCore : public Recorder {
   Record* const record_;
   std::unique_ptr<Record> made_;
   size_t segment_ = 0, begin_ = 0;
+  size_t next_failure_ = 0;  // of those that are replayed
   absl::Status status_;
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;
@@ -124,6 +131,10 @@ class Function {
   absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
   // Of what a call has done beside its operations.
   absl::Status CheckFreezable(bool reads, bool excludes) const;
+  // What a new record compiles for its segment of this number, operations [begin, end) of the log:
+  // where another record has the same but for extents, a program for all of them. Else null.
+  std::shared_ptr<Generic> FindGeneric(size_t segment, const Log& log, size_t begin, size_t end,
+                                       const std::vector<uint32_t>& results) const;
   // A call without the function.
   absl::Status RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
                          std::vector<Array>& results);

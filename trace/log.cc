@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/log.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -37,6 +39,13 @@ void NodeTable::Insert(const Node* node, uint32_t id) {
 void NodeTable::Clear() {
   for (const size_t at : used_) slots_[at] = {};
   used_.clear();
+}
+
+void AppendElements(Words& words, const Tensor& tensor) {
+  const size_t bytes = static_cast<size_t>(tensor.num_elements()) * SizeOf(tensor.dtype());
+  const size_t begin = words.size();
+  words.resize(begin + (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+  if (bytes > 0) std::memcpy(&words[begin], tensor.data(), bytes);
 }
 
 Log::~Log() {
@@ -86,6 +95,23 @@ void Log::AddNode(Node* node) {
   words.push_back(id | (static_cast<uint64_t>(kind) + 1) << 32 | value.bits << 40);
   AppendType(words, value.type);
   if (exact) words.push_back(std::bit_cast<uintptr_t>(node));
+}
+
+void Log::AddConstant(Node* node) {
+  constexpr LogValue::Kind kind = LogValue::Kind::kConstant;
+  const auto id = static_cast<uint32_t>(values.size());
+  LogValue& value = values.emplace_back();
+  value.kind = kind;
+  value.origin = static_cast<uint32_t>(operations.size() - 1);
+  value.type = node->type;
+  value.node = Share(node);
+  operands.push_back(id);
+  ++operations.back().num_operands;
+  words.push_back(id | (static_cast<uint64_t>(kind) + 1) << 32);
+  AppendType(words, value.type);
+  const size_t begin = words.size();
+  AppendElements(words, node->tensor);
+  value.bits = WordsHash()(WordsView(words).subspan(begin));
 }
 
 void Log::AddArgument(Node* node) {
@@ -149,8 +175,10 @@ void Log::ReleaseNode(LogValue& value, const absl::Status& why) {
 }
 
 void Log::ReleaseNodes() {
-  for (LogValue& value : values)
-    if (!exact || value.kind != LogValue::Kind::kCaptured) ReleaseNode(value, absl::OkStatus());
+  for (LogValue& value : values) {
+    const bool compared = exact && value.kind == LogValue::Kind::kCaptured;
+    if (!compared && value.kind != LogValue::Kind::kConstant) ReleaseNode(value, absl::OkStatus());
+  }
   externals_.Clear();
 }
 

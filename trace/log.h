@@ -31,12 +31,13 @@ struct LogValue {
     kArgument,  // number `origin` of the traced function
     kCaptured,  // an array from elsewhere, which operation `origin` takes first
     kNumber,    // an input of no axes, of operation `origin`
-    kConstant,  // such a number that decides what is computed
+    kConstant,  // such a number that decides what is computed, or an array of numbers that do
   };
   LogValue() {}  // NOLINT: what `type` does not use stays as it is
   Kind kind = Kind::kResult;
   uint32_t origin = 0;
-  uint64_t bits = 0;     // of numbers, in the value's type; of captured arrays, DeviceBits
+  // Of numbers, in the value's type; of captured arrays, DeviceBits; of kConstant with axes, a hash.
+  uint64_t bits = 0;
   Node* node = nullptr;  // of arrays
   ValueType type;
 };
@@ -76,6 +77,9 @@ class NodeTable {
   std::vector<size_t> used_;
 };
 
+// The bytes of a dense tensor of the CPU.
+void AppendElements(Words& words, const Tensor& tensor);
+
 class Log {
  public:
   Log() = default;
@@ -87,8 +91,11 @@ class Log {
   std::vector<uint32_t> operands;  // values, or kAbsent
   std::vector<LogValue> values;
   Words words;
-  // Whether words tell which arrays are captured and what numbers are.
+  // Whether words tell which arrays are captured and what numbers are: then programs have the
+  // numbers as constants.
   bool exact = false;
+  // And captured arrays, whose elements nobody changes.
+  bool constant_arrays = false;
 
   // Begins an operation; as many operands follow.
   void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {
@@ -104,8 +111,10 @@ class Log {
   }
   void AddAbsent();
   void AddNumber(LogValue::Kind kind, DType type, uint64_t bits);
-  // A value of this log, or one from elsewhere, which must have its elements.
+  // A value of this log, or one from elsewhere, which must have its elements where they are needed.
   void AddNode(Node* node);
+  // One that has, as a kConstant: words have its elements.
+  void AddConstant(Node* node);
   // Argument k of a traced function, before all operations; takes over a count of its node.
   void AddArgument(Node* node);
   // The results of a kCall get nodes of these types, each with a count for the caller.
@@ -126,7 +135,8 @@ class Log {
   // where there are none.
   void Clear(const absl::Status& why);
   void ReleaseValue(uint32_t id) { ReleaseNode(values[id], absl::OkStatus()); }
-  // Forgets the nodes of results and arguments, and of captured arrays unless they are compared.
+  // Forgets the nodes of results and arguments, and of captured arrays unless they are compared;
+  // constants stay.
   void ReleaseNodes();
 
  private:

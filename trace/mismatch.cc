@@ -36,6 +36,7 @@ std::string TextOf(const Log& log, uint32_t id, const Log* other) {
       return CapturedText(log, id, other);
     case LogValue::Kind::kNumber:
     case LogValue::Kind::kConstant:
+      if (value.type.rank > 0) return absl::StrCat("a constant ", value.type.ToString());
       return absl::StrCat("the number ", NumberText(value.bits, value.type.type), " ",
                           Name(value.type.type));
     case LogValue::Kind::kResult:

@@ -22,39 +22,47 @@ CompileOptions Bound(CompileOptions options) {
 
 absl::Status Program::Convert(const Log& log) {
   if (!operands_.empty() || !graph_.outputs().empty()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, operands_));
+  KILN_ASSIGN_OR_RETURN(graph_, ToGraph(log, begin_, end_, results_, Constants::kAll, operands_));
   numbers_.resize(operands_.size());
   bound_.resize(operands_.size());
   for (const uint32_t id : results_) memory_.emplace_back(log.values[id].type);
   return absl::OkStatus();
 }
 
-absl::Status Program::Use(absl::StatusOr<Model> model, const std::shared_ptr<Runtime>& runtime) {
-  KILN_RETURN_IF_ERROR(model.status());
-  context_.emplace(model->NewContext());
+void Program::Use(Model& model, const std::shared_ptr<Runtime>& runtime) {
+  context_.emplace(model.NewContext());
   runtime_ = runtime;
   for (Tensor& tensor : bound_) tensor = Tensor();
   bound_results_.assign(results_.size(), nullptr);
-  return absl::OkStatus();
 }
 
 absl::Status Program::Improve(const Log& log, Engine& engine, const CompileOptions& options,
                               bool waits) {
   KILN_RETURN_IF_ERROR(Convert(log));
-  if (waits || options.compile_mode != CompileMode::kBackground) {
-    const CompileOptions bound = Bound(options);
-    KILN_RETURN_IF_ERROR(Use(Compile(graph_, bound), bound.runtime));
-    compiled_ = true;
-    return absl::OkStatus();
+  const CompileOptions bound = Bound(options);
+  if (generic_ != nullptr) {
+    CompiledLater& shared = generic_->model();
+    const absl::StatusOr<Model*> model = shared.Find(generic_->graph(), bound, engine, waits);
+    if (model.ok()) {
+      if (*model == nullptr) return absl::OkStatus();
+      Use(**model, shared.runtime());
+      compiled_ = true;
+      return absl::OkStatus();
+    }
+    generic_ = nullptr;  // what has symbols cannot be compiled; numbers may
   }
-  if (compiling_ == nullptr) compiling_ = engine.Compile(graph_, Bound(options));
-  if (!compiling_->done()) return absl::OkStatus();
-  const std::shared_ptr<Compilation> done = std::exchange(compiling_, nullptr);
-  absl::StatusOr<Model> model = done->Take();
-  if (absl::IsCancelled(model.status())) return absl::OkStatus();  // the next run begins anew
-  KILN_RETURN_IF_ERROR(Use(std::move(model), done->runtime()));
+  KILN_ASSIGN_OR_RETURN(Model* const model, own_.Find(graph_, bound, engine, waits));
+  if (model == nullptr) return absl::OkStatus();
+  Use(*model, own_.runtime());
   compiled_ = true;
   return absl::OkStatus();
+}
+
+void Program::Rest() {
+  if (runs_ != 1 || compiled_) return;
+  context_.reset();
+  for (Tensor& tensor : bound_) tensor = Tensor();
+  for (ResultMemory& memory : memory_) memory.Drop();
 }
 
 absl::Status Program::Bind(const Log& log) {
@@ -112,14 +120,16 @@ absl::Status Program::RunContext(Log& log, bool timed) {
 
 absl::Status Program::Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
                           bool timed) {
-  if (runs_ > 0 && !compiled_) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed));
+  const bool again = runs_ > 0 || (generic_ != nullptr && generic_->model().there());
+  if (again && !compiled_) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed));
   if (!context_ && (runs_ > 0 || steps.Suits(log, begin_, end_, results_))) {
     KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, engine, options));
   } else {
     if (!context_) {
       KILN_RETURN_IF_ERROR(Convert(log));
       const CompileOptions first = Bound(engine.FirstSight(options));
-      KILN_RETURN_IF_ERROR(Use(Compile(graph_, first), first.runtime));
+      KILN_ASSIGN_OR_RETURN(Model model, Compile(graph_, first));
+      Use(model, first.runtime);
     }
     KILN_RETURN_IF_ERROR(RunContext(log, timed && compiled_));
   }

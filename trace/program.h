@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: operations of a log as something that runs. The first run is one
-// operation at a time, or all of them on the VM; it is compiled when it runs
-// for the second time: what runs once is not worth a compiler. In background
-// mode it goes on as it was until the compiled one is there. Which values it
-// gives is fixed when it is made.
+// Program: operations of a log as something that runs. The first run is one operation at a time, or
+// all of them on the VM; it is compiled when it runs for the second time: what runs once is not
+// worth a compiler. Where a Generic is compiled already, it runs at once. In background mode it goes
+// on as it was until the compiled one is there. Which values it gives is fixed when it is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
 // others, and so is the memory of results. Once all is compiled, a run takes memory for results
@@ -22,6 +21,7 @@
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "trace/engine.h"
+#include "trace/generic.h"
 #include "trace/log.h"
 #include "trace/result_memory.h"
 #include "trace/steps.h"
@@ -30,16 +30,22 @@ namespace kiln::tracing {
 
 class Program {
  public:
-  // Operations [begin, end) of a log; `results` are values that they give.
-  Program(size_t begin, size_t end, std::vector<uint32_t> results)
-      : begin_(begin), end_(end), results_(std::move(results)) {}
+  // Operations [begin, end) of a log; `results` are values that they give. Compiled it is
+  // `generic`, where there is one.
+  Program(size_t begin, size_t end, std::vector<uint32_t> results,
+          std::shared_ptr<Generic> generic = nullptr)
+      : begin_(begin), end_(end), results_(std::move(results)), generic_(std::move(generic)) {}
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
   // those that there are. All logs that it is run with have the same words.
   absl::Status Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
                    bool timed);
 
+  // Gives back what only the first run needed.
+  void Rest();
+
   const std::vector<uint32_t>& results() const { return results_; }
+  const std::shared_ptr<Generic>& generic() const { return generic_; }
   int64_t runs() const { return runs_; }
   // Of timed runs: the launches of the last one, with the milliseconds of all.
   const std::vector<ThunkTime>& times() const { return times_; }
@@ -49,13 +55,15 @@ class Program {
   absl::Status Convert(const Log& log);
   // Of a run that is not the first: compiles, or looks whether that is done.
   absl::Status Improve(const Log& log, Engine& engine, const CompileOptions& options, bool waits);
-  absl::Status Use(absl::StatusOr<Model> model, const std::shared_ptr<Runtime>& runtime);
+  // Runs go to this model from now on.
+  void Use(Model& model, const std::shared_ptr<Runtime>& runtime);
   absl::Status Bind(const Log& log);
   absl::Status BindResults();
   absl::Status RunContext(Log& log, bool timed);
 
   const size_t begin_, end_;
   const std::vector<uint32_t> results_;
+  std::shared_ptr<Generic> generic_;        // null: it is compiled by itself
   Graph graph_;                             // from the first time that it is compiled on
   std::vector<uint32_t> operands_;          // its inputs, values of the log
   std::vector<uint64_t> numbers_;           // by operand, those that are numbers; never moves
@@ -64,7 +72,7 @@ class Program {
   std::vector<const void*> bound_results_;  // by result, where the context writes it
   std::shared_ptr<Runtime> runtime_;        // of the context
   std::optional<Context> context_;          // none: the first run was one operation at a time
-  std::shared_ptr<Compilation> compiling_;  // null: nothing is
+  CompiledLater own_;                       // where there is no generic_
   bool compiled_ = false;
   int64_t runs_ = 0, timed_runs_ = 0;
   std::vector<ThunkTime> times_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/recorder.h"
 
+#include <array>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +34,13 @@ absl::Status NoArray(const Request& request, size_t k) {
 
 }  // namespace
 
+absl::Status Recorder::CheckOperand(Node* node, Location where) {
+  const Node::State state = node->state.load(std::memory_order_acquire);
+  if (state == Node::State::kError) return node->error;
+  if (state != Node::State::kPending || Owns(node) || !needs_values()) return absl::OkStatus();
+  return Evaluate(node, where);
+}
+
 absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
   operands_.types.resize(request.operands.size());
   std::optional<DType> beside, any;
@@ -45,10 +54,7 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
     }
     Node* const node = OperandAccess::ArrayOf(operand).node();
     if (node == nullptr) return NoArray(request, k);
-    const Node::State state = node->state.load(std::memory_order_acquire);
-    if (state == Node::State::kError) return node->error;
-    if (state == Node::State::kPending && !Owns(node))
-      KILN_RETURN_IF_ERROR(Evaluate(node, request.where));
+    KILN_RETURN_IF_ERROR(CheckOperand(node, request.where));
     operands_.types[k] = &node->type;
     if (form.Counts(k)) continue;
     if (!any) any = node->type.type;
@@ -94,13 +100,48 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
                      operands_.types[k]->type, operands_.bits[k]);
     }
   }
+  return AddResults(result_types, results);
+}
+
+absl::Status Recorder::AddResults(std::span<const ValueType> types, std::span<Array> results) {
   KILN_RETURN_IF_ERROR(Compare());
   for (size_t k = 0; k < results.size(); ++k) {
-    log_.AddResult(replayed_ != nullptr ? replayed_->values[log_.values.size()].type
-                                        : result_types[k]);
+    log_.AddResult(replayed_ != nullptr ? replayed_->values[log_.values.size()].type : types[k]);
     results[k] = Array(log_.values.back().node);
   }
   return Written();
+}
+
+absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attributes,
+                             std::span<const TypedOperand> operands, Location where,
+                             std::span<Array> results) {
+  using Kind = TypedOperand::Kind;
+  KILN_RETURN_IF_ERROR(failure());
+  Tidy();
+  KILN_ASSIGN_OR_RETURN(const CallForm* const form, table_.Find(op, attributes, results.size()));
+  operands_.types.assign(operands.size(), nullptr);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const TypedOperand& operand = operands[k];
+    if (operand.kind == Kind::kArray) KILN_RETURN_IF_ERROR(CheckOperand(operand.node, where));
+    if (operand.kind != Kind::kAbsent)
+      operands_.types[k] = operand.kind == Kind::kArray ? &operand.node->type : &operand.type;
+  }
+  std::span<const ValueType> result_types;
+  KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), where));
+  log_.Begin(Operation::Kind::kCall, form, operands.size(), where);
+  for (const TypedOperand& operand : operands) {
+    if (operand.kind == Kind::kAbsent)
+      log_.AddAbsent();
+    else if (operand.kind == Kind::kArray)
+      log_.AddNode(operand.node);
+    else if (operand.node != nullptr)
+      log_.AddConstant(operand.node);
+    else
+      log_.AddNumber(
+          operand.kind == Kind::kNumber ? LogValue::Kind::kNumber : LogValue::Kind::kConstant,
+          operand.type.type, operand.bits);
+  }
+  return AddResults(result_types, results);
 }
 
 absl::Status LazyRecorder::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
@@ -123,8 +164,9 @@ absl::Status LazyRecorder::Read(Node* node, Location) {
 }
 
 Program* LazyRecorder::Find() {
-  // compile time and memory: structures that are kept.
-  constexpr size_t kMost = 256;
+  // compile time and memory: structures that are kept, and those of them that have run once and
+  // keep more than their graph.
+  constexpr size_t kMost = 256, kAwake = 32;
   // Which values are wanted is part of the structure.
   for (const uint32_t id : live_) log_.words.push_back(id);
   log_.words.push_back(live_.size());
@@ -135,6 +177,7 @@ Program* LazyRecorder::Find() {
   structures_.push_front({log_.words, std::make_unique<Program>(0, log_.operations.size(), live_)});
   by_words_.emplace(WordsView(structures_.front().words), structures_.begin());
   ++stats_.structures;
+  if (structures_.size() > kAwake) std::next(structures_.begin(), kAwake)->program->Rest();
   if (structures_.size() > kMost) {
     by_words_.erase(WordsView(structures_.back().words));
     structures_.pop_back();
@@ -206,8 +249,8 @@ absl::Status Evaluate(Node* node, Location where) {
   ThreadState* const thread = ThreadState::Get();
   if (thread != nullptr) {
     // Before the value is looked at: a read is part of a trace.
-    Recorder& recorder = *thread->recorder;
-    if (recorder.Owns(node)) return recorder.Read(node, where);
+    for (Recorder* r = thread->recorder; r != nullptr; r = r->around())
+      if (r->Owns(node)) return r->Read(node, where);
     if (!node->ready() && !node->failed() && thread->lazy.Owns(node))
       return thread->lazy.Read(node, where);
   }

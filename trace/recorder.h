@@ -39,6 +39,15 @@ struct OperandTypes {
   std::vector<uint64_t> bits;
 };
 
+// An operand as it is written down.
+struct TypedOperand {
+  enum class Kind : uint8_t { kAbsent, kArray, kNumber, kConstant };
+  Kind kind = Kind::kAbsent;
+  Node* node = nullptr;  // kArray; kConstant with axes
+  ValueType type;        // but of kArray
+  uint64_t bits = 0;     // of numbers
+};
+
 class Recorder {
  public:
   Recorder(CallTable& table, Log& log, OperandTypes& operands)
@@ -49,11 +58,21 @@ class Recorder {
 
   // Writes the call down; the results get a count each. An error as the operator's rule says.
   absl::Status Apply(const Request& request, std::span<Array> results);
+  // The same for operands whose types are known: for calls that the program did not write itself.
+  absl::Status Write(const OpDef& op, std::span<const Attribute> attributes,
+                     std::span<const TypedOperand> operands, Location where,
+                     std::span<Array> results);
+  // A call has failed: its results carry the error. `ends`: nothing can be written down after it.
+  virtual void Failed(const absl::Status& /*status*/, bool /*ends*/) {}
+  // The recorder that this one's values go to in the end; null: none but itself.
+  virtual Recorder* around() const { return nullptr; }
   // Makes sure that the node has its value. It is one of the log's, or of no log.
   virtual absl::Status Read(Node* node, Location where) = 0;
   bool Owns(const Node* node) const { return node->log.load(std::memory_order_relaxed) == &log_; }
 
  protected:
+  // Whether operands of other logs must have their elements.
+  virtual bool needs_values() const { return true; }
   // Why nothing is written down any more.
   virtual absl::Status failure() const { return absl::OkStatus(); }
   // Called before a call is written down: makes room where the table has too many forms.
@@ -72,6 +91,10 @@ class Recorder {
 
  private:
   absl::Status FindTypes(const Request& request, const CallForm& form);
+  // Makes sure that the node can be an operand.
+  absl::Status CheckOperand(Node* node, Location where);
+  // The call at the end of the log gets its results.
+  absl::Status AddResults(std::span<const ValueType> types, std::span<Array> results);
   OperandTypes& operands_;
 };
 
@@ -116,16 +139,22 @@ class LazyRecorder : public Recorder {
 };
 
 class CallCore;  // function.h
+struct Tapes;    // gradient.h
 
 // Of the calling thread. Null: the thread is ending.
 struct ThreadState {
   Engine engine;
   LazyRecorder lazy{engine};
-  Recorder* recorder = &lazy;  // where operations go
-  CallCore* call = nullptr;    // the traced function that the thread is in
+  Recorder* recorder = &lazy;    // where operations go
+  CallCore* call = nullptr;      // the traced function that the thread is in
+  std::shared_ptr<Tapes> tapes;  // null: nothing was differentiated
   // In a region of it that is left out.
-  bool excluded() const { return call != nullptr && recorder == &lazy; }
-  // In a traced function, and not in such a region.
+  bool excluded() const {
+    const Recorder* outermost = recorder;
+    while (outermost->around() != nullptr) outermost = outermost->around();
+    return call != nullptr && outermost == &lazy;
+  }
+  // In a traced function, or in one that is differentiated, and not in such a region.
   bool records() const { return recorder != &lazy; }
   static ThreadState* Get();
 };

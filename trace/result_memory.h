@@ -22,6 +22,7 @@ class ResultMemory {
   absl::Status Find(const std::shared_ptr<Runtime>& runtime);
   // What was found, with a share in its memory; whoever has a copy keeps it.
   const Tensor& tensor() const { return blocks_[current_]; }
+  void Drop() { blocks_.clear(); }
 
  private:
   // memory: that is kept; as many as a value and the next one computed of it take.

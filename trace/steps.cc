@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "exec/binding.h"
 
 namespace kiln::tracing {
 namespace {
@@ -16,20 +18,27 @@ namespace {
 // Operations of a log as nodes, and the values from outside that they need.
 class Converter {
  public:
-  Converter(const Log& log, Graph& graph) : log_(log), graph_(graph), ids_(log.values.size()) {}
+  Converter(const Log& log, const Log* other, Constants constants, Graph& graph)
+      : log_(log),
+        other_(other),
+        all_(constants == Constants::kAll),
+        graph_(graph),
+        ids_(log.values.size()) {}
 
   absl::StatusOr<ValueId> OperandOf(uint32_t id) {
     if (id == kAbsent) return ValueId{};
     if (ids_[id].valid()) return ids_[id];
     const LogValue& value = log_.values[id];
-    if (value.kind == LogValue::Kind::kConstant) {
+    if (IsConstantArray(value)) return ids_[id] = graph_.AddConstant("", value.node->tensor);
+    if (value.kind == LogValue::Kind::kConstant ||
+        (value.kind == LogValue::Kind::kNumber && all_ && log_.exact)) {
       Tensor number = Tensor::Allocate(value.type.type, {});
       std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
       return ids_[id] = graph_.AddConstant("", std::move(number));
     }
     operands.push_back(id);
     return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
-                                      ToShape(value.type.shape()));
+                                      ShapeOf(id));
   }
 
   absl::Status Add(const Operation& operation) {
@@ -48,7 +57,30 @@ class Converter {
   std::vector<uint32_t> operands;
 
  private:
+  Shape ShapeOf(uint32_t id) {
+    const ValueType& type = log_.values[id].type;
+    Shape shape = ToShape(type.shape());
+    for (size_t i = 0; other_ != nullptr && i < shape.size(); ++i) {
+      const std::pair both(type.extents[i], other_->values[id].type.extents[i]);
+      if (both.first == both.second) continue;
+      const size_t symbol = symbols_.emplace(both, symbols_.size()).first->second;
+      shape[i] = Dim::Symbol(absl::StrCat("n", symbol));
+    }
+    return shape;
+  }
+
+  bool IsConstantArray(const LogValue& value) const {
+    if (value.node == nullptr) return false;
+    if (value.kind == LogValue::Kind::kConstant) return true;
+    const Tensor& tensor = value.node->tensor;
+    return value.kind == LogValue::Kind::kCaptured && all_ && log_.constant_arrays &&
+           tensor.device() == Device() && UsableAsIs(tensor);
+  }
+
   const Log& log_;
+  const Log* const other_;
+  const bool all_;
+  std::map<std::pair<int64_t, int64_t>, size_t> symbols_;  // by the two extents of an axis
   Graph& graph_;
   std::vector<ValueId> ids_;
 };
@@ -56,11 +88,11 @@ class Converter {
 }  // namespace
 
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
-                              const std::vector<uint32_t>& results,
-                              std::vector<uint32_t>& operands) {
+                              const std::vector<uint32_t>& results, Constants constants,
+                              std::vector<uint32_t>& operands, const Log* other) {
   Graph graph;
   graph.name = "trace";
-  Converter convert(log, graph);
+  Converter convert(log, other, constants, graph);
   for (size_t i = begin; i < end; ++i) {
     if (log.operations[i].kind == Operation::Kind::kCall)
       KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));
@@ -103,6 +135,7 @@ void Steps::MakeKey(const Log& log, const Operation& operation) {
     if (value.kind == LogValue::Kind::kConstant) {
       key_.push_back(1);
       key_.push_back(value.bits);
+      if (value.node != nullptr) AppendElements(key_, value.node->tensor);
     } else {
       const auto at = std::find(operands_.begin(), operands_.end(), id) - operands_.begin();
       if (at == static_cast<ptrdiff_t>(operands_.size())) operands_.push_back(id);
@@ -143,7 +176,8 @@ absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index, Engine& e
   std::vector<uint32_t> results, operands;
   for (size_t k = 0; k < operation.form->num_results; ++k)
     results.push_back(operation.first_result + static_cast<uint32_t>(k));
-  KILN_ASSIGN_OR_RETURN(Graph graph, ToGraph(log, index, index + 1, results, operands));
+  KILN_ASSIGN_OR_RETURN(Graph graph,
+                        ToGraph(log, index, index + 1, results, Constants::kFew, operands));
   CompileOptions first = engine.FirstSight(options);
   first.output_memory = OutputMemory::kFresh;
   KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), first));

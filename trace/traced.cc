@@ -34,6 +34,14 @@ LazyStats lazy_stats() {
 ExcludeFromTrace::ExcludeFromTrace(Location where) {
   tracing::ThreadState* const thread = tracing::ThreadState::Get();
   if (thread == nullptr || thread->call == nullptr || thread->excluded()) return;
+  if (thread->recorder != thread->call) {
+    thread->recorder->Failed(
+        tracing::TraceFailure(thread->call->function().name(), TraceError::kExclusion,
+                              absl::StrCat("a region at ", tracing::ToString(where),
+                                           " is left out in a function that is differentiated")),
+        /*ends=*/true);
+    return;
+  }
   call_ = thread->call;
   call_->BeginExclusion(this, where);
 }
@@ -109,6 +117,10 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
       return TraceFailure(
           function.name(), TraceError::kNested,
           absl::StrCat("it is called within the trace \"", thread->call->function().name(), "\""));
+    }
+    if (thread->recorder->around() != nullptr) {
+      return TraceFailure(function.name(), TraceError::kNested,
+                          "it is called within a function that is differentiated");
     }
     KILN_RETURN_IF_ERROR(function.CheckOptions());
     KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));

@@ -326,12 +326,14 @@ struct TraceOptions {
   // Recording runs nothing until the function returns; reads in it are errors.
   bool symbolic = false;
   // Arrays that the function takes from elsewhere than its arguments, and numbers in it, are part
-  // of the record: others in a later call are an error. Else they are inputs: a later call computes
-  // with those that it finds.
+  // of the record: others in a later call are an error. Programs have them as constants, which are
+  // folded and packed: their memory (Array::of) is not to be written any more. Else they are
+  // inputs: a later call computes with those that it finds.
   bool capture_as_const = false;
   // symbolic and capture_as_const, and no call runs anything: results have types and shapes alone.
   bool record_only = false;
-  // Other extents of the arguments are recorded as variants, up to 16 of them; false: an error.
+  // Other extents of the arguments are recorded as variants, up to 16 of them, which share one
+  // compiled program where their operations are the same; false: an error.
   bool symbolic_shape = true;
   // Every run has a clock around every launch, for get_profile().
   bool profiling = false;

@@ -163,6 +163,14 @@ TEST_F(ArrayTest, OtherAttributesEachTimeTakeBoundedMemory) {
   EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 8e6);
 }
 
+// 256 structures are kept; what only their first run needed is not.
+TEST_F(ArrayTest, StructuresThatRanOnceKeepTheirGraphAlone) {
+  const Array x = Of(Floats(600));
+  const size_t before = HeapInUse();
+  for (int64_t i = 0; i < 500; ++i) ASSERT_TRUE((x({Slice{i, i + 3}}) * 2.0f).eval().ok());
+  EXPECT_LT(static_cast<double>(HeapInUse()) - static_cast<double>(before), 20e6);
+}
+
 TEST_F(ArrayTest, ErrorsAreCarriedToTheRead) {
   const Array bad = Of({1, 2}) + Of({1, 2, 3});
   const Array worse = relu(bad * 2.0f);

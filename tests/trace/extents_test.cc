@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces that are called with other extents: one compiled program serves all of them where the
+// operations are the same, and results are right in any case.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/runtime.h"
+#include "kiln/trace.h"
+#include "kiln/trace_ops.h"
+
+namespace kiln {
+namespace {
+
+using Floats = std::vector<float>;
+
+CompileOptions Options(CompileMode mode) {
+  CompileOptions options;
+  options.threads = 1;
+  options.compile_mode = mode;
+  options.cache.enabled = false;
+  return options;
+}
+
+TraceOptions Traced(CompileMode mode) {
+  TraceOptions options;
+  options.compile = Options(mode);
+  return options;
+}
+
+Array Drawn(std::mt19937_64& random, const std::vector<int64_t>& shape) {
+  std::uniform_real_distribution<float> values(-2, 2);
+  size_t count = 1;
+  for (const int64_t extent : shape) count *= static_cast<size_t>(extent);
+  Floats elements(count);
+  for (float& element : elements) element = values(random);
+  return Array::from(elements.data(), shape);
+}
+
+// NaN are equal.
+void ExpectSameBits(const Array& got, const Array& want) {
+  const absl::StatusOr<Floats> a = got.to_vector<float>(), b = want.to_vector<float>();
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  ASSERT_EQ(got.extents(), want.extents());
+  for (size_t i = 0; i < a->size(); ++i) {
+    if (std::isnan((*a)[i]) && std::isnan((*b)[i])) continue;
+    EXPECT_EQ(std::memcmp(&(*a)[i], &(*b)[i], sizeof(float)), 0) << (*a)[i] << ", not " << (*b)[i];
+  }
+}
+
+int64_t Compiled() {
+  const RuntimeMetrics metrics = Runtime::Default()->metrics();
+  return metrics.variants + metrics.kernels_built + metrics.kernels_cached + metrics.kernels_failed;
+}
+
+TEST(TraceExtents, OneProgramServesThemAll) {
+  ASSERT_TRUE(SetLazyOptions(Options(CompileMode::kNever)).ok());
+  const auto f = [](const Array& x, const Array& y) {
+    const Array mean = x * (1.0f / static_cast<float>(x.extents()[0]));  // an input of the program
+    return softmax(mean * y + 1.0f, {.axis = 1}) + reduce_sum(x, {.axes = {0}, .keepdims = 1});
+  };
+  auto traced = trace(f, Traced(CompileMode::kBlock));
+  std::mt19937_64 random(1);
+  const Array y = Drawn(random, {3});
+  std::vector<std::pair<Array, Array>> results;  // of each x; the judge compiles as well
+  const auto call = [&](int64_t n, int calls) {
+    for (int i = 0; i < calls; ++i) {
+      const Array x = Drawn(random, {n, 3});
+      results.emplace_back(x, traced(x, y));
+    }
+  };
+  call(64, 3);   // compiled for 64
+  call(100, 3);  // compiled for all
+  const int64_t before = Compiled();
+  for (const int64_t n : {7, 33, 1000, 2}) call(n, 3);
+  for (int64_t n = 3; n < 20; ++n) call(n, 1);  // more than are kept
+  EXPECT_EQ(Compiled(), before);
+  EXPECT_EQ(traced.stats().variants, 16);
+  for (const auto& [x, got] : results) ExpectSameBits(got, f(x, y));
+}
+
+TEST(TraceExtents, WhatMakesAnotherProgramOfAnExtentIsRight) {
+  ASSERT_TRUE(SetLazyOptions(Options(CompileMode::kNever)).ok());
+  const auto differences = [](const Array& x) {
+    const int64_t n = x.extents()[0];
+    return x({Slice{1, n}}) - x({Slice{0, n - 1}});
+  };
+  auto traced = trace(differences, Traced(CompileMode::kNever));
+  // Equal extents at first, and then others: columns are repeated.
+  const auto products = [](const Array& a, const Array& b) { return a * b + b; };
+  auto multiplied = trace(products, Traced(CompileMode::kNever));
+  std::mt19937_64 random(2);
+  for (const int64_t n : {4, 6, 9, 4, 6, 9}) {
+    const Array x = Drawn(random, {n, 2}), one = Drawn(random, {1, 2}), z = Drawn(random, {n, 2});
+    ExpectSameBits(traced(x), differences(x));
+    ExpectSameBits(multiplied(x, z), products(x, z));
+    ExpectSameBits(multiplied(x, one), products(x, one));
+    ExpectSameBits(multiplied(one, z), products(one, z));
+  }
+}
+
+// Of values that broadcast to [n, 3], with a read now and then.
+Array Random(uint64_t seed, const Array& whole, const Array& row, const Array& column) {
+  std::mt19937_64 random(seed);
+  std::vector<Array> values = {whole, row, column};
+  const auto some = [&]() -> const Array& { return values[random() % values.size()]; };
+  for (int i = 0; i < 10; ++i) {
+    const Array a = some(), b = some();
+    switch (random() % 10) {
+      case 0:
+        values.push_back(a + b);
+        break;
+      case 1:
+        values.push_back(a - b * 0.5f);
+        break;
+      case 2:
+        values.push_back(tanh(a * b));
+        break;
+      case 3:
+        values.push_back(max(a, b));
+        break;
+      case 4:
+        values.push_back(softmax(a * whole, {.axis = 1}));
+        break;
+      case 5:
+        values.push_back(reduce_mean(a * whole, {.axes = {0}, .keepdims = 1}));
+        break;
+      case 6:
+        values.push_back(reduce_sum(a, {.axes = {1}, .keepdims = 1}));
+        break;
+      case 7:
+        values.push_back(
+            concat({(a * whole)({Slice{1}}), (a * whole)({Slice{0, 1}})}, {.axis = 0}));
+        break;
+      case 8:
+        values.push_back(transpose(transpose(a * whole)));
+        break;
+      default:
+        values.push_back(a * static_cast<float>(whole.num_elements()));
+        if (random() % 2 == 0) (void)values.back().eval();
+        break;
+    }
+  }
+  return values.back() + values[values.size() - 2];
+}
+
+TEST(TraceExtents, RandomFunctionsHaveTheBitsOfLazyOnes) {
+  ASSERT_TRUE(SetLazyOptions(Options(CompileMode::kNever)).ok());
+  for (uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    const auto f = [=](const Array& a, const Array& b, const Array& c) {
+      return Random(seed, a, b, c);
+    };
+    auto traced = trace(f, Traced(CompileMode::kNever));
+    std::mt19937_64 random(seed);
+    for (const int64_t n : {5, 9, 2, 1, 17, 5, 3}) {
+      for (int call = 0; call < 2; ++call) {
+        const Array a = Drawn(random, {n, 3}), b = Drawn(random, {1, 3}), c = Drawn(random, {n, 1});
+        ExpectSameBits(traced(a, b, c), f(a, b, c));
+      }
+    }
+    EXPECT_EQ(traced.stats().variants, 6) << traced.status();
+  }
+}
+
+}  // namespace
+}  // namespace kiln

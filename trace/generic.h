@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generic: a compiled program that records of one function share whose operations are the same, and
+// differ in extents alone. It is made of two of them: where an axis of an input has two extents it
+// is a symbol, and axes that have the same two are the same symbol.
+//
+//   x * y + 1 for x [64, 3], y [3], then for x [100, 3], y [3]:  x [n0, 3], y [3]
+//
+// A function that makes an attribute of an extent (`x({Slice{0, n - 1}})`) has other operations for
+// each, and no Generic; a number of an extent is an input. Belongs to one caller at a time.
+#ifndef KILN_TRACE_GENERIC_H_
+#define KILN_TRACE_GENERIC_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "trace/engine.h"
+#include "trace/log.h"
+
+namespace kiln::tracing {
+
+// Whether operations [begin, end) of both logs are the same but for extents.
+bool SameButExtents(const Log& a, const Log& b, size_t begin, size_t end);
+
+class Generic {
+ public:
+  // Of operations [begin, end), which are the same in both. Null: they have no form with symbols.
+  static std::shared_ptr<Generic> Of(const Log& a, const Log& b, size_t begin, size_t end,
+                                     const std::vector<uint32_t>& results);
+
+  // Whether it is right for the extents of this log, whose operations are the same as well.
+  bool Fits(const Log& log) const;
+  // Its inputs are those of the graphs of the logs.
+  const Graph& graph() const { return graph_; }
+  CompiledLater& model() { return model_; }
+
+ private:
+  Graph graph_;
+  std::vector<uint32_t> operands_;  // its inputs, values of the log
+  std::vector<uint32_t> results_;
+  CompiledLater model_;
+};
+
+}  // namespace kiln::tracing
+
+#endif  // KILN_TRACE_GENERIC_H_
