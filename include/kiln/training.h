@@ -95,7 +95,7 @@ struct LearningRateSchedule {
   // From warmup_start * lr at step 0 in even steps to lr at step `warmup`, from where k counts.
   int64_t warmup = 0;
   double warmup_start = 0;
-  std::variant<NoDecay, CosineDecay, StepDecay, ExponentialDecay> decay;
+  std::variant<NoDecay, CosineDecay, StepDecay, ExponentialDecay> decay = {};
 };
 
 // Of step 0, 1, ...: the number of updates before this one. Thread-safe.
