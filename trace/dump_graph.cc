@@ -66,6 +66,7 @@ class NamedConverter {
       return ids_[id] = graph.AddConstant(
                  options_.keep_param_name ? absl::StrCat("param_", number) : "", tensor.Clone());
     }
+    if (value.node != nullptr) return ids_[id] = graph.AddConstant("", value.node->tensor);
     Tensor number = Tensor::Allocate(value.type.type, {});
     std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
     return ids_[id] = graph.AddConstant("", std::move(number));

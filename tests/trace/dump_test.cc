@@ -14,6 +14,7 @@
 #include "exec/package/package.h"
 #include "exec/package/package.pb.h"
 #include "graph/onnx/onnx.pb.h"
+#include "kiln/trace_grad.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trace/dump_fixture.h"
 
@@ -397,6 +398,24 @@ TEST_F(DumpTest, ResultsMayBeArgumentsConstantsAndTheSame) {
     EXPECT_EQ(ValuesOf(got[1]), (Floats{1, -2, 3}));
     EXPECT_EQ(ValuesOf(got[2]), *w.to_vector<float>());
     EXPECT_EQ(ValuesOf(got[3]), ValuesOf(got[0]));
+  }
+}
+
+// The pool's gradient divides by counts, an array that is a constant of the record.
+TEST_F(DumpTest, GradientsAreDumped) {
+  auto step = trace(value_and_grad([](const Array& a) {
+                      const Array y = average_pool(a, {.kernel = {2, 2}, .pads = {1, 1, 0, 0}});
+                      return reduce_sum(y * y, {.keepdims = 0});
+                    }),
+                    Exact());
+  const Array image = Array::from(Floats{1, 2, 3, 4}.data(), {1, 1, 2, 2});
+  const auto expected = step(image);
+  for (const std::string& file : {graph_, onnx_, kiln_}) {
+    KILN_ASSERT_OK(step.dump(file).status());
+    KILN_ASSERT_OK_AND_ASSIGN(const auto got, Run(file, {*image.tensor()}));
+    ASSERT_EQ(got.size(), 2u);
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(ValuesOf(got[k]), *expected[k].to_vector<float>()) << file;
   }
 }
 
