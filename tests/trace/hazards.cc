@@ -139,8 +139,8 @@ std::vector<Hazard> ArgumentHazards() {
 
 std::vector<Hazard> DeedHazards() {
   // What is in the region is not there for the record: the next operation is another one.
-  const Outcome other = {{E::kOperation, E::kAttributes, E::kWiring, E::kExpectedInternal,
-                          E::kExpectedExternal, E::kTooFew}};
+  const Outcome other = {{E::kOperation, E::kWiring, E::kExpectedInternal, E::kExpectedExternal,
+                          E::kShape, E::kTooFew}};
   const Outcome thread = {{E::kThread}}, nested = {{E::kNested}}, exclusion = {{E::kExclusion}};
   return {
       {kThreads, "AnotherThreadCalls", nullptr, AnotherThreadCalls, kRight, kRight, kRight},
