@@ -36,7 +36,8 @@ struct LogValue {
   LogValue() {}  // NOLINT: what `type` does not use stays as it is
   Kind kind = Kind::kResult;
   uint32_t origin = 0;
-  // Of numbers, in the value's type; of captured arrays, DeviceBits; of kConstant with axes, a hash.
+  // Of numbers, in the value's type; of captured arrays, DeviceBits; of arrays of kConstant, a
+  // hash.
   uint64_t bits = 0;
   Node* node = nullptr;  // of arrays
   ValueType type;

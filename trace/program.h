@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program: operations of a log as something that runs. The first run is one operation at a time, or
 // all of them on the VM; it is compiled when it runs for the second time: what runs once is not
-// worth a compiler. Where a Generic is compiled already, it runs at once. In background mode it goes
-// on as it was until the compiled one is there. Which values it gives is fixed when it is made.
+// worth a compiler. Where a Generic is compiled already, it runs at once. In background mode it
+// goes on as it was until the compiled one is there. Which values it gives is fixed when it is
+// made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
 // others, and so is the memory of results. Once all is compiled, a run takes memory for results

@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<Tensor>> CallAndDump(Traced traced, const std::string
 }  // namespace
 
 RandomFunction RandomModel(uint64_t seed) {
-  RandomFunction function = MakeRandomFunction(seed, static_cast<int>(4 + seed % 30));
+  RandomFunction function = MakeRandomFunction(seed, {.steps = static_cast<int>(4 + seed % 30)});
   for (RandomStep& step : function.steps) step.reads = false;
   return function;
 }
