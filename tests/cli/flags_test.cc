@@ -56,6 +56,7 @@ const Row kRows[] = {
     {"run", "--atol", "{M} -q --input x=zeros --expect b=@{D}/y.npy --atol 1.8", 0, "b"},
     {"run", "--bits", "{M} -q --input x=zeros --expect b=@{D}/y.npy --rtol 0.7 --bits", 1, "b"},
     {"run", "--digest", "{M} -q --input x=ones --digest", 0, "sha256:"},
+    {"run", "--self-test", "{M} --self-test", 2, "", "packages have test cases"},
     {"inspect", "-O", "{M} -O0", 0, "1      kernel  exp"},
     {"inspect", "--jit", "{M} --jit 0", 0, "1      kernel  exp"},
     {"inspect", "--disable-pass", "{M} --disable-pass nonsense", 2, "", "nonsense"},
