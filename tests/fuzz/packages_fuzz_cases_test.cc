@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -123,6 +124,14 @@ TEST_F(ForgedPackage, DamageOfConstantsIsFoundBeforeTheyAreUsed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("constants: chunk 0 (bytes 0 to "));
 }
 
+// The first blob that no test case has: those are looked at when the test cases are read.
+int OfPrograms(const packaged::Package& package) {
+  int first = 0;
+  for (const packaged::TestCase& test : package.test_cases())
+    for (const packaged::Constant& input : test.inputs()) first = std::max(first, input.blob() + 1);
+  return first;
+}
+
 // Places of constants that are not in the area, or not where a processor may want them.
 TEST_F(ForgedPackage, ConstantsOutsideOfTheAreaAreRefused) {
   const PackageParts whole = parts_;
@@ -137,7 +146,8 @@ TEST_F(ForgedPackage, ConstantsOutsideOfTheAreaAreRefused) {
       [](packaged::Blob& blob) { blob.set_codec(7); }};
   for (const auto& change : changes) {
     parts_ = whole;
-    Change([&](packaged::Package& package) { change(*package.mutable_blobs(0)); });
+    Change(
+        [&](packaged::Package& package) { change(*package.mutable_blobs(OfPrograms(package))); });
     const absl::Status status = Load().status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("constants: "));
