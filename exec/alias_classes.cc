@@ -66,7 +66,10 @@ class Former {
         works_in_place_(in_place),
         n_(problem.buffers.size()),
         nodes_(n_),
-        wholes_(FindWholes(problem)) {
+        wholes_(FindWholes(problem)),
+        alone_(problem.steps.size()) {
+    for (const PlacementProblem::Repeat& repeat : p_.repeats)
+      if (repeat.begin + 1 == repeat.end) alone_[repeat.begin] = true;
     for (size_t i = 0; i < n_; ++i) nodes_[i].parent = static_cast<int32_t>(i);
   }
 
@@ -88,7 +91,7 @@ class Former {
         AddPart(t);
       } else if (p_.steps[t].view) {
         KILN_RETURN_IF_ERROR(AddView(t));
-      } else if (works_in_place_) {
+      } else if (works_in_place_ && !alone_[t]) {
         AddInPlace(t);
       }
     }
@@ -356,6 +359,9 @@ class Former {
   const size_t n_;
   std::vector<Node> nodes_;
   const std::vector<bool> wholes_;
+  // Per step, whether it is repeated by itself: then its operands are there for all parts, and no
+  // part may write what is read as a whole.
+  std::vector<bool> alone_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> granted_;  // per step
   AliasClasses made_;
 };

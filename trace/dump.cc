@@ -182,7 +182,7 @@ absl::StatusOr<DumpInfo> DumpRecord(const Record& record, const std::string& nam
 }  // namespace
 
 absl::StatusOr<DumpInfo> Function::Dump(absl::string_view file, const DumpOptions& options) {
-  if (busy_.exchange(true, std::memory_order_acquire)) {
+  if (!Take()) {
     return TraceFailure(name(), TraceError::kThread,
                         "a call of it is running, and it is dumped meanwhile");
   }
@@ -200,7 +200,7 @@ absl::StatusOr<DumpInfo> Function::Dump(absl::string_view file, const DumpOption
         return Annotate(made.status(),
                         absl::StrCat("trace \"", name(), "\": dump to \"", file, "\""));
       });
-  busy_.store(false, std::memory_order_release);
+  GiveBack();
   return info;
 }
 

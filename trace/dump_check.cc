@@ -20,8 +20,11 @@ constexpr const char* kBlockedLayouts[] = {"nchw4",  "nchw32", "nchw44", "nchw44
                                            "nchw64", "nchw88", "chwn4",  "nhwcd4"};
 
 absl::Status CheckNames(const std::vector<std::string>& names, size_t count, const char* option,
-                        const char* what, std::set<std::string>& taken) {
-  if (names.empty()) return absl::OkStatus();
+                        const char* what, const char* prefix, std::set<std::string>& taken) {
+  if (names.empty()) {
+    for (size_t k = 0; k < count; ++k) taken.insert(absl::StrCat(prefix, k));
+    return absl::OkStatus();
+  }
   if (names.size() != count)
     return Invalid(option, ": ", names.size(), " names, and ", count, " ", what);
   for (const std::string& name : names) {
@@ -107,10 +110,10 @@ absl::Status CheckDump(const DumpOptions& options, DumpForm form, const Record& 
         "append: a file has one model, and what is there is replaced; name another file");
   }
   std::set<std::string> taken;
-  KILN_RETURN_IF_ERROR(
-      CheckNames(options.arg_names, record.arguments.size(), "arg_names", "arguments", taken));
-  KILN_RETURN_IF_ERROR(
-      CheckNames(options.output_names, record.results.size(), "output_names", "results", taken));
+  KILN_RETURN_IF_ERROR(CheckNames(options.arg_names, record.arguments.size(), "arg_names",
+                                  "arguments", "arg_", taken));
+  KILN_RETURN_IF_ERROR(CheckNames(options.output_names, record.results.size(), "output_names",
+                                  "results", "out_", taken));
   if (options.keep_var_name < 0 || options.keep_var_name > 2)
     return Invalid("keep_var_name ", options.keep_var_name, ": expected 0, 1 or 2");
   if (options.keep_var_name == 0 && !options.output_names.empty())

@@ -25,13 +25,18 @@ absl::StatusOr<Model> Compilation::Take() {
 
 void Compilation::Run() { model_ = kiln::Compile(std::move(graph_), options_); }
 
+Engine::~Engine() {
+  if (queue_ != nullptr) queue_->Drop();
+}
+
 std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options) {
   auto made = std::make_shared<Compilation>(std::move(graph), std::move(options));
   // Done when the task goes, whether it was begun or not.
   const std::shared_ptr<Compilation> task(made.get(), [made](Compilation* compilation) {
     compilation->done_.store(true, std::memory_order_release);
   });
-  queue_.Add([task] { task->Run(); });
+  if (queue_ == nullptr) queue_ = std::make_unique<TaskQueue>(1, Yielding{10});  // to the program
+  queue_->Add([task] { task->Run(); });
   return made;
 }
 

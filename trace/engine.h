@@ -48,7 +48,7 @@ class Compilation {
 class Engine {
  public:
   Engine() = default;
-  ~Engine() { queue_.Drop(); }
+  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -61,8 +61,10 @@ class Engine {
   std::shared_ptr<Runtime> runtime_;  // of `kernels_`
   std::shared_ptr<KernelService> kernels_;
   int uses_ = 0;  // of `kernels_`
-  // Last: its thread is joined first. It yields to the program that asks.
-  TaskQueue queue_{1, Yielding{10}};
+  // From the first Compile on. Not a member itself: an engine may lie on a stack or be a
+  // thread's, whose memory a child of a fork does not keep (base/fork.h). Last: its thread is
+  // joined first.
+  std::unique_ptr<TaskQueue> queue_;
 };
 
 // The model of one graph, which is compiled when it is first looked for.

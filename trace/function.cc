@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/function.h"
 
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -165,9 +166,21 @@ TraceStats Function::stats() const {
 
 void Function::Forget() {
   forget_.store(true, std::memory_order_release);
-  if (busy_.exchange(true, std::memory_order_acquire)) return;
+  Use free = Use::kFree;
+  if (!use_.compare_exchange_strong(free, Use::kTended, std::memory_order_acquire)) return;
   ForgetIfAsked();
-  busy_.store(false, std::memory_order_release);
+  GiveBack();
+}
+
+bool Function::Take() {
+  constexpr int kMost = 1 << 20;  // of a child of a fork, whose parent's thread was tending it
+  for (int i = 0; i < kMost; ++i) {
+    Use now = Use::kFree;
+    if (use_.compare_exchange_strong(now, Use::kCalled, std::memory_order_acquire)) return true;
+    if (now == Use::kCalled) return false;
+    std::this_thread::yield();
+  }
+  return false;
 }
 
 void Function::ForgetIfAsked() {

@@ -123,7 +123,7 @@ class Function {
   friend class Call;
   // Found with the first call.
   const absl::Status& CheckOptions();
-  // What was asked for during a call. For the holder of `busy_`.
+  // What was asked for during a call. For who has taken it.
   void ForgetIfAsked();
   // Forgets forms that no record has, where there are many. Before a call.
   void Tidy();
@@ -141,7 +141,12 @@ class Function {
 
   const TraceOptions options_;
   const bool frozen_;
-  std::atomic<bool> busy_{false};
+  // kTended: for the moment that Forget takes.
+  enum class Use : uint8_t { kFree, kCalled, kTended };
+  // Whether the caller has it now; else it is in use. Waits while it is tended.
+  bool Take();
+  void GiveBack() { use_.store(Use::kFree, std::memory_order_release); }
+  std::atomic<Use> use_{Use::kFree};
   std::atomic<bool> forget_{false};  // as soon as no call is running
   CallTable table_;
   Steps steps_;

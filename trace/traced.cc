@@ -102,7 +102,7 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
   const absl::Status status = CatchExceptions("calling a trace", [&]() -> absl::Status {
     if (called == nullptr) return MovedFrom();
     Function& function = *called;
-    if (function.busy_.exchange(true, std::memory_order_acquire)) {
+    if (!function.Take()) {
       return TraceFailure(function.name(), TraceError::kThread,
                           "a call of it is running already, of another "
                           "thread or of itself");
@@ -151,7 +151,7 @@ Call::~Call() {
   if (!entered_) return;
   function_->call_.reset();
   function_->ForgetIfAsked();
-  function_->busy_.store(false, std::memory_order_release);
+  function_->GiveBack();
 }
 
 const Array& Call::argument(size_t k) const { return core_->argument(k); }

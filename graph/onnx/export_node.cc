@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "graph/custom_op.h"
+#include "graph/infer.h"
 #include "graph/onnx/exporter.h"
 #include "graph/op.h"
 #include "graph/ops/window.h"
@@ -396,6 +397,21 @@ absl::Status Matmul(Writer& w) {
   return w.Last("MatMul", operands);
 }
 
+// ONNX has no layer norm without a scale.
+absl::Status LayerNorm(Writer& w) {
+  std::vector<std::string> operands = w.ins();
+  if (!w.has(1)) {
+    const Shape& shape = w.input(0).shape;
+    KILN_ASSIGN_OR_RETURN(const int axis, NormalAxis(w.Int("axis"), shape.size()));
+    const auto extents = kiln::Constant(Shape(shape.begin() + axis, shape.end()));
+    operands.resize(std::max<size_t>(operands.size(), 2));
+    operands[1] = w.scope.Constant(
+        FilledTensor(w.input(0).type, extents.value_or(std::vector<int64_t>{1}), 1), "kiln_scale");
+  }
+  return w.Last("LayerNormalization", operands,
+                {{"axis", w.Int("axis")}, {"epsilon", FloatAttr(w.node, "epsilon")}});
+}
+
 // ---- control flow, custom operators
 
 // The graph of a branch or body whose k-th input is called names[k]; empty: it is an input of the
@@ -523,6 +539,7 @@ constexpr Special kSpecials[] = {
     {"gather_elements", GatherElements},
     {"if", If},
     {"iota", Iota},
+    {"layer_norm", LayerNorm},
     {"lookup", Lookup},
     {"loop", Loop},
     {"match_extent", Identity},

@@ -170,6 +170,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 // How many samples of a batch differ from what `one` makes of them alone.
 int64_t Different(Model& batches, Model& one, const Tensor& x) {
   const Tensor y = Run(batches, x);
+  if (y.shape().empty()) return x.shape()[0];
   int64_t different = 0;
   for (int64_t i = 0; i < x.shape()[0]; ++i)
     different += SameBits(Sample(y, i), Run(one, Sample(x, i))) ? 0 : 1;
@@ -205,6 +206,24 @@ TEST(BatchInvariant, SamplesHaveTheBitsTheyHaveAlone) {
   }
   if (networks >= 24) {
     EXPECT_GT(without, 0);
+  }
+}
+
+// The second product adds to the first, sample by sample.
+TEST(BatchInvariant, SumsOfProducts) {
+  for (const bool many : {false, true}) {
+    Draw draw(1);
+    GraphBuilder b("sum");
+    const ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), 3, 5});
+    ValueId sum = b.Op("matmul", {x, b.Constant(Random({5, 4}, draw))});
+    for (int k = 0; k < (many ? 4 : 1); ++k)
+      sum = b.Op("add", {sum, b.Op("matmul", {x, b.Constant(Random({5, 4}, draw))})});
+    b.Output(sum, "y");
+    KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).Finish());
+    for (const int threads : {1, 3}) {
+      KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(graph, Options(threads, true)));
+      EXPECT_EQ(Different(model, model, Random({7, 3, 5}, draw)), 0);
+    }
   }
 }
 

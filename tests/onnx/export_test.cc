@@ -195,6 +195,7 @@ g = instance_norm(x, s, s)
 h = gelu(x)
 i = gelu(x) {approximate = "tanh"}
 j = log_softmax(x)
+k = layer_norm(x) {axis = 2}
 output a
 output b
 output c
@@ -205,6 +206,7 @@ output g
 output h
 output i
 output j
+output k
 )"));
 }
 

@@ -62,6 +62,9 @@ TEST_F(DumpTest, NamesThatDoNotFitAreRefused) {
   options.arg_names = {"x"};
   options.output_names = {"x"};
   EXPECT_HAS(Refused(graph_, options), "output_names \"x\": it names another one too");
+  DumpOptions clash;
+  clash.output_names = {"arg_0"};
+  EXPECT_HAS(Refused(graph_, clash), "output_names \"arg_0\": it names another one too");
   options.output_names = {"\xff"};
   EXPECT_HAS(Refused(graph_, options), "expected UTF-8");
 }
