@@ -29,18 +29,6 @@ namespace {
 
 constexpr char kCompiling[] = "compiling";
 
-// The options with the runtime that they mean, and its cache and number of builds where they do not
-// say others.
-CompileOptions WithRuntime(CompileOptions options) {
-  if (options.runtime == nullptr) options.runtime = Runtime::Default();
-  const RuntimeOptions& shared = options.runtime->state().options;
-  if (options.cache == CacheOptions()) options.cache = shared.cache;
-  if (options.build_jobs == 0) options.build_jobs = shared.build_jobs;
-  const std::shared_ptr<DeviceConstants>& device = options.runtime->state().device;
-  if (device != nullptr && !options.target) options.target = device->device().target();
-  return options;
-}
-
 std::shared_ptr<KernelService> ServiceOf(const CompileOptions& options) {
   return options.kernels != nullptr ? options.kernels
                                     : SharedModels::Of(*options.runtime)->ServiceOf(options);
@@ -87,7 +75,9 @@ absl::Status CheckRequiredDevice(const CompileOptions& options) {
         "model", absl::StrCat("target: is ", asked.name(), ", which device \"", use.device->name(),
                               "\" (", there.name(), ") does not run"));
   if (options.compile_mode == CompileMode::kBlock) return absl::OkStatus();
-  return use.RunOnCpu("model", "compile_mode: is not kBlock, so that kernels run on the VM");
+  return use.RunOnCpu(
+      "model",
+      "compile_mode: is not kBlock, so that kernels run on the VM; set compile_mode = kBlock");
 }
 
 absl::StatusOr<Model> CompileOpened(absl::string_view path, const CompileOptions& options,
@@ -102,6 +92,16 @@ absl::StatusOr<Model> CompileOpened(absl::string_view path, const CompileOptions
 }
 
 }  // namespace
+
+CompileOptions WithRuntime(CompileOptions options) {
+  if (options.runtime == nullptr) options.runtime = Runtime::Default();
+  const RuntimeOptions& shared = options.runtime->state().options;
+  if (options.cache == CacheOptions()) options.cache = shared.cache;
+  if (options.build_jobs == 0) options.build_jobs = shared.build_jobs;
+  const std::shared_ptr<DeviceConstants>& device = options.runtime->state().device;
+  if (device != nullptr && !options.target) options.target = device->device().target();
+  return options;
+}
 
 absl::StatusOr<Graph> ReadModel(absl::string_view path) {
   return CatchExceptions("reading the model", [&]() -> absl::StatusOr<Graph> {

@@ -21,6 +21,10 @@ namespace kiln {
 // ImportOnnx and ParseGraph, naming the file.
 absl::StatusOr<Graph> ReadModel(absl::string_view path);
 
+// The options with the runtime that they mean, and where they do not say others its cache, number
+// of builds and the target of its device.
+CompileOptions WithRuntime(CompileOptions options);
+
 absl::StatusOr<Model> Compile(Graph graph, const CompileOptions& options);
 // A model opened before with these options, for callers that need its inputs and outputs first.
 absl::StatusOr<Model> Compile(std::shared_ptr<WarmModel> opened, const CompileOptions& options);

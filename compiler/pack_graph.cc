@@ -3,6 +3,7 @@
 
 #include "base/processors.h"
 #include "base/status_macros.h"
+#include "compiler/compile.h"
 #include "compiler/kernel_service.h"
 #include "compiler/machine_of.h"
 #include "compiler/precompile.h"
@@ -37,6 +38,7 @@ absl::StatusOr<PackedCounts> PackGraph(const Graph& graph, CompileOptions option
     return absl::UnimplementedError(
         "package: extents of the graph depend on data; write it to a file for kiln compile -o");
   }
+  options = WithRuntime(std::move(options));
   PackageWriter writer(PortInfosOf(graph, true), PortInfosOf(graph, false), options.math);
   for (const TestCase& test : tests) KILN_RETURN_IF_ERROR(writer.AddTestCase(test));
   writer.SetNotes(notes);

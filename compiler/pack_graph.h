@@ -20,10 +20,11 @@ struct PackedCounts {
   int on_vm = 0;  // of these, without code
 };
 
-// For the target of the options, and hands on the file piece by piece. With CompileMode::kNever all
-// kernels are left to the VM. kFailedPrecondition: kernels are to be built, and there is no cache
-// that may be written; kUnimplemented: an extent depends on data; kInvalidArgument: a test case
-// does not fit the graph; else as CompileGraph and `append` say.
+// For the target of the options (without one that of their runtime's device), and hands on the file
+// piece by piece. With CompileMode::kNever all kernels are left to the VM. kFailedPrecondition:
+// kernels are to be built, and there is no cache that may be written; kUnimplemented: an extent
+// depends on data; kInvalidArgument: a test case does not fit the graph; else as CompileGraph and
+// `append` say.
 absl::StatusOr<PackedCounts> PackGraph(const Graph& graph, CompileOptions options,
                                        const std::vector<TestCase>& tests, const ModelNotes& notes,
                                        const PackageWriter::AppendFn& append);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Function::Dump: record -> named graph -> file, with its test cases and the JSON beside it.
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -41,7 +42,10 @@ absl::StatusOr<std::vector<TestCase>> MakeTests(const Graph& graph, const DumpOp
   std::vector<TestCase> tests;
   if (options.input_data.empty()) return tests;
   Engine engine;
-  const CompileOptions on_vm = engine.FirstSight(compile);
+  CompileOptions here = compile;  // what is judged by is the VM, whatever the package is for
+  here.runtime = nullptr;
+  here.target = std::nullopt;
+  const CompileOptions on_vm = engine.FirstSight(std::move(here));
   KILN_ASSIGN_OR_RETURN(auto all, ReadInputData(graph, options, on_vm));
   KILN_ASSIGN_OR_RETURN(Model model, Compile(Graph(graph), on_vm));
   for (std::vector<Tensor>& inputs : all) {

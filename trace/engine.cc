@@ -68,8 +68,7 @@ CompileOptions Engine::FirstSight(CompileOptions options) {
   options.build_jobs = 1;
   options.schedule_choice = ScheduleChoice::kReproducible;
   options.dump = nullptr;
-  if (options.runtime == nullptr)
-    options.runtime = runtime_ != nullptr ? runtime_ : Runtime::Default();
+  if (options.runtime == nullptr) options.runtime = Runtime::Default();
   options.kernels = nullptr;
   if (kernels_ == nullptr || runtime_ != options.runtime || ++uses_ > kMost) {
     runtime_ = options.runtime;

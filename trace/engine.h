@@ -53,7 +53,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // The options for what runs once: no fusion, nothing from disk, no code, and kernels of the VM
-  // that are there already.
+  // that are there already. Not for a runtime that requires its device, which has no VM.
   CompileOptions FirstSight(CompileOptions options);
   std::shared_ptr<Compilation> Compile(Graph graph, CompileOptions options);
 

@@ -34,7 +34,8 @@ constexpr ErrorText kTexts[kNumTraceErrors] = {
     {"results", "return the same values of the function each time"},
     {"arguments", "call it with as many arguments as it was recorded with"},
     {"exclusion", "begin and end regions left out of the trace at the same places each time"},
-    {"nested", "call the plain function, or call this one in ExcludeFromTrace"},
+    {"nested",
+     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace serves too"},
     {"thread", "one thread at a time calls a traced function and uses its values"},
     {"not frozen", "trace it, which checks each call"},
 };

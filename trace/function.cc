@@ -367,15 +367,17 @@ void CallCore::FailLive() {
   log_.FindLive(live);
   for (const uint32_t id : live) {
     const Operation& from = log_.operations[log_.values[id].origin];
-    log_.values[id].node->SetError(
-        function_.options_.record_only
-            ? absl::FailedPreconditionError(
-                  absl::StrCat("trace \"", function_.name(),
-                               "\": record_only runs nothing, so that the ", from.form->op->name,
-                               " of ", ToString(from.where), " has no value; trace without it"))
-            : TraceFailure(function_.name(), TraceError::kUnreadable,
-                           absl::StrCat("the ", from.form->op->name, " of ", ToString(from.where),
-                                        " is held here, and was not when recorded")));
+    Node* const node = log_.values[id].node;
+    const std::string what =
+        absl::StrCat("the ", from.form->op->name, " of ", ToString(from.where));
+    if (function_.options_.record_only) {
+      node->SetTypeOnly(absl::FailedPreconditionError(
+          absl::StrCat("trace \"", function_.name(), "\": record_only runs nothing, so that ", what,
+                       " has no value; trace without it")));
+    } else {
+      node->SetError(TraceFailure(function_.name(), TraceError::kUnreadable,
+                                  absl::StrCat(what, " is held here, and was not when recorded")));
+    }
   }
 }
 

@@ -74,7 +74,7 @@ Node* NewErrorNode(absl::Status status) {
 
 void FreeNode(Node* node) {
   if (node->ready()) node->DropTensor();
-  if (node->failed()) node->error = absl::OkStatus();
+  if (node->never_ready()) node->error = absl::OkStatus();
   FreeNodes* const nodes = OfThread();
   if (nodes == nullptr || !nodes->Keep(node)) delete node;
 }

@@ -21,17 +21,27 @@ namespace kiln::tracing {
 class Log;
 
 struct Node {
-  enum class State : uint8_t { kPending, kReady, kError };
+  enum class State : uint8_t {
+    kPending,
+    kReady,
+    kError,
+    kTypeOnly,  // well computed, but never run: `error` is what a use of its value gives
+  };
   std::atomic<uint32_t> refs{1};
   std::atomic<State> state{State::kPending};
   std::atomic<const Log*> log{nullptr};  // the log that has it as value `id`
   uint32_t id = 0;
   ValueType type;
   Tensor tensor;       // kReady
-  absl::Status error;  // kError
+  absl::Status error;  // kError, kTypeOnly
 
   bool ready() const { return state.load(std::memory_order_acquire) == State::kReady; }
   bool failed() const { return state.load(std::memory_order_acquire) == State::kError; }
+  // Whether there is no value, and will be none.
+  bool never_ready() const {
+    const State now = state.load(std::memory_order_acquire);
+    return now == State::kError || now == State::kTypeOnly;
+  }
   // Nodes are used again: a copy of a tensor of no more axes than they had takes no memory.
   void SetTensor(const Tensor& value) {
     tensor = value;
@@ -44,6 +54,10 @@ struct Node {
   void SetError(absl::Status status) {
     error = std::move(status);
     state.store(State::kError, std::memory_order_release);
+  }
+  void SetTypeOnly(absl::Status why) {
+    error = std::move(why);
+    state.store(State::kTypeOnly, std::memory_order_release);
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "compiler/compile.h"
+#include "exec/device_use.h"
 
 namespace kiln::tracing {
 namespace {
@@ -16,6 +17,12 @@ CompileOptions Bound(CompileOptions options) {
   options.output_memory = OutputMemory::kBound;
   if (options.runtime == nullptr) options.runtime = Runtime::Default();
   return options;
+}
+
+// Whether nothing may run on the VM, a first run neither.
+bool RequiresDevice(const CompileOptions& options) {
+  const DeviceUse use = DeviceUseOf(options.runtime);
+  return use.required && use.device != nullptr;
 }
 
 }  // namespace
@@ -120,8 +127,11 @@ absl::Status Program::RunContext(Log& log, bool timed) {
 
 absl::Status Program::Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
                           bool timed) {
-  const bool again = runs_ > 0 || (generic_ != nullptr && generic_->model().there());
-  if (again && !compiled_) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed));
+  if (!compiled_) {
+    const bool again = runs_ > 0 || (generic_ != nullptr && generic_->model().there());
+    const bool must = RequiresDevice(options);
+    if (again || must) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed || must));
+  }
   if (!context_ && (runs_ > 0 || steps.Suits(log, begin_, end_, results_))) {
     KILN_RETURN_IF_ERROR(steps.Run(log, begin_, end_, results_, engine, options));
   } else {

@@ -36,7 +36,7 @@ absl::Status NoArray(const Request& request, size_t k) {
 
 absl::Status Recorder::CheckOperand(Node* node, Location where) {
   const Node::State state = node->state.load(std::memory_order_acquire);
-  if (state == Node::State::kError) return node->error;
+  if (state == Node::State::kError || state == Node::State::kTypeOnly) return node->error;
   if (state != Node::State::kPending || Owns(node) || !needs_values()) return absl::OkStatus();
   return Evaluate(node, where);
 }
@@ -251,10 +251,10 @@ absl::Status Evaluate(Node* node, Location where) {
     // Before the value is looked at: a read is part of a trace.
     for (Recorder* r = thread->recorder; r != nullptr; r = r->around())
       if (r->Owns(node)) return r->Read(node, where);
-    if (!node->ready() && !node->failed() && thread->lazy.Owns(node))
+    if (!node->ready() && !node->never_ready() && thread->lazy.Owns(node))
       return thread->lazy.Read(node, where);
   }
-  if (node->failed()) return node->error;
+  if (node->never_ready()) return node->error;
   if (node->ready()) return absl::OkStatus();
   return MismatchStatus(TraceError::kThread,
                         absl::StrCat("array (", ToString(where),

@@ -331,6 +331,7 @@ struct TraceOptions {
   // inputs: a later call computes with those that it finds.
   bool capture_as_const = false;
   // symbolic and capture_as_const, and no call runs anything: results have types and shapes alone.
+  // Their status() is OK; a read of one, or an operation on it, is kFailedPrecondition.
   bool record_only = false;
   // Other extents of the arguments are recorded as variants, up to 16 of them, which share one
   // compiled program where their operations are the same; false: an error.

@@ -26,8 +26,8 @@
 //
 // Errors are carried by the results. kInvalidArgument: the value is no float of one element, or an
 // argument is not of floats. kUnimplemented: an operator has no gradient. kFailedPrecondition: a
-// value of the function is read in it, which has none yet; or a traced function is called in it, or
-// a region left out of a trace.
+// value of the function is read in it, which has none yet; or a traced function is called in it; or
+// in a trace it has a region left out (ExcludeFromTrace).
 #ifndef KILN_TRACE_GRAD_H_
 #define KILN_TRACE_GRAD_H_
 

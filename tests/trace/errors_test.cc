@@ -385,7 +385,11 @@ std::string SourceOf(const std::string& source, TraceError error) {
 TEST(TraceErrors, ThePageHasThem) {
   const std::string page = Contents(KILN_SOURCE_DIR "/docs/trace.md");
   const std::string source = Contents(KILN_SOURCE_DIR "/tests/trace/errors_test.cc");
-  std::string section;
+  const size_t begin = source.find("const TraceOptions& Plain()");
+  std::string section =
+      absl::StrCat("```cpp\nusing namespace kiln;\n\n",
+                   source.substr(begin, source.find("\n// Each gives") - begin), "```\n\n");
+  EXPECT_NE(page.find(section), std::string::npos) << section;
   for (const Example& example : kExamples) {
     const std::string code = SourceOf(source, example.error);
     ASSERT_FALSE(code.empty()) << Name(example.error);

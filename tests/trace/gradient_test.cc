@@ -236,6 +236,12 @@ TEST_F(GradientTest, TracesAndRegionsInTheFunctionAreErrors) {
                       }),
                       Plain());
   EXPECT_EQ(TraceErrorOf(traced(x_).status()), TraceError::kExclusion) << traced.status();
+  // Without a trace there is nothing to leave out of.
+  const Array free = grad([](const Array& x) {
+    const ExcludeFromTrace scope;
+    return Squares(x);
+  })(x_);
+  EXPECT_EQ(ValuesOf(free), (Floats{2, 4, 6}));
   // And the other way round: a gradient in a region that is left out is lazy.
   auto outside = trace(
       [&](const Array& x) {

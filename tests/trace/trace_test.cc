@@ -406,6 +406,9 @@ TEST_F(TraceTest, RecordOnlyNeverRuns) {
     const Array y = traced(Of({1}), Of({1, 2, 3}), Of({1, 2, 3}));
     ASSERT_TRUE(traced.status().ok()) << traced.status();
     EXPECT_EQ(ToString(y.shape()), "[3]");
+    EXPECT_TRUE(y.status().ok()) << y.status();
+    EXPECT_EQ((y + 1.0f).status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(traced(y, y, y).status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_NE(y.tensor().status().message().find("record_only"), std::string::npos)
         << y.tensor().status();
   }
