@@ -125,10 +125,11 @@ absl::Status BoundPlan::CheckRequired() const {
   if (!plan_->device_required_) return absl::OkStatus();
   for (const PlanStep& step : plan_->steps_) {
     if (!IsVm(step) || std::get<KernelLaunch>(step.launch).nothing) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        NameOf(step.thunk),
-        ": the kernel is on the VM of the CPU, without code for the device that "
-        "RuntimeOptions::require_device asks for; the log says why, or compile it again"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(NameOf(step.thunk),
+                     ": the kernel is on the VM of the CPU, without code for the device that "
+                     "RuntimeOptions::require_device (--require-device) asks for; the log says "
+                     "why, or compile it again"));
   }
   return absl::OkStatus();
 }

@@ -278,7 +278,7 @@ absl::Status Context::Impl::Run(const RunControl& control, std::vector<ThunkTime
   if (control.stream != nullptr && model->device == nullptr) {
     return absl::InvalidArgumentError(
         "stream: the runtime has no device, and the CPU has no streams; leave it null, or name a "
-        "device in RuntimeOptions::device");
+        "device in RuntimeOptions::device (--device)");
   }
   has_run = false;  // what an output holds after a run that failed is nobody's
   if (options.on_start) options.on_start();

@@ -12,9 +12,9 @@ namespace kiln {
 absl::Status DeviceUse::RunOnCpu(absl::string_view subject, absl::string_view why) const {
   if (device == nullptr) return absl::OkStatus();
   if (required) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(why, "; RuntimeOptions::require_device asks for device \"", device->name(),
-                     "\": compile for ", device->target().name(), ", or allow the CPU"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        why, "; RuntimeOptions::require_device (--require-device) asks for device \"",
+        device->name(), "\": compile for ", device->target().name(), ", or allow the CPU"));
   }
   LogWarning(subject, ": ", why, "; it runs on the CPU, not on device \"", device->name(),
              "\", with the same results");

@@ -62,7 +62,7 @@ absl::Status CheckDevice(const CheckedProgram& program, const PlanOptions& optio
     return absl::FailedPreconditionError(
         absl::StrCat("device \"", Name(program.other),
                      "\": the model is made for it, and the runtime has none; name one in "
-                     "RuntimeOptions::device"));
+                     "RuntimeOptions::device (--device)"));
   }
   return absl::OkStatus();
 }

@@ -248,7 +248,8 @@ absl::Status CheckDescribes(const Machine& machine, const std::string& path,
 absl::StatusOr<CompileOptions> ToCompileOptions(const CommonOptions& options,
                                                 const std::vector<Target>& targets) {
   KILN_ASSIGN_OR_RETURN(CompileOptions out, ToReadingOptions(options));
-  if (absl::StartsWith(options.device, "cuda")) {
+  const std::string family = options.device.substr(0, options.device.find(':'));
+  if (family == "cuda" || family == "cuda-emulated") {
     KILN_RETURN_IF_ERROR(OpenDevice(options, out));
   } else if (options.device != "cpu" && options.device != "reference") {
     return absl::InvalidArgumentError(absl::StrCat(

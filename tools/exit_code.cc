@@ -14,7 +14,8 @@ std::span<const ExitCodeRow> AllExitCodes() {
       {kExitUnsupported, "An operator, type, shape or mode that Kiln cannot run"},
       {kExitDevice, "The device, or the compiler where it is needed, is missing"},
       {kExitCache, "The cache cannot be used, or has no such entry"},
-      {kExitIo, "A file cannot be read or written"},
+      {kExitIo,
+       "A file cannot be read or written, or a model does not fit the device that it is to run on"},
       {kExitBug, "A defect of Kiln"},
   };
   return kRows;

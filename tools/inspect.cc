@@ -29,6 +29,7 @@
 #include "schedule/picture.h"
 #include "tools/common.h"
 #include "tools/emit_onnx.h"
+#include "tools/entry_section.h"
 #include "tools/exit_code.h"
 #include "tools/flag_values.h"
 #include "tools/flags.h"
@@ -286,8 +287,15 @@ int RunInspect(const InspectFlags& flags) {
   if (package) return InspectPackage(flags.model, flags.common);
   const absl::StatusOr<CompileOptions> options = Options(flags);
   if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-  return absl::EndsWith(flags.model, ".kernel") ? InspectKernel(flags, *options)
-                                                : InspectModel(flags, *options);
+  if (const absl::Status known = CheckEmit(flags.emit, TargetOf(*options)); !known.ok())
+    return Fail(known, kExitUsage);
+  if (absl::EndsWith(flags.model, ".kernel")) return InspectKernel(flags, *options);
+  if (flags.emit != "kernel" && flags.group < 0) {
+    return Fail(absl::InvalidArgumentError(
+                    absl::StrCat("--emit ", flags.emit, ": name a group, as --group N")),
+                kExitUsage);
+  }
+  return InspectModel(flags, *options);
 }
 
 }  // namespace

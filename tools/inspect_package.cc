@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -193,10 +194,14 @@ int EmitOfPackage(const std::string& path, const std::string& key, const std::st
                     "that begins so; give more of one that kiln inspect lists")),
                 kExitUsage);
   }
+  if (const std::optional<Target> target = Target::Parse(MetaOf(found[0])["target"])) {
+    if (const absl::Status known = CheckEmit(emit, *target); !known.ok())
+      return Fail(known, kExitUsage);
+  }
   const absl::StatusOr<std::string> section = SectionOf(found[0], emit);
   if (!section.ok()) {
     return Fail(section.status(),
-                absl::IsNotFound(section.status()) ? kExitUsage : kExitUnsupported);
+                absl::IsNotFound(section.status()) ? kExitDevice : kExitUnsupported);
   }
   std::cout.write(section->data(), static_cast<std::streamsize>(section->size()));
   return kExitOk;

@@ -8,7 +8,7 @@
 # 2. each case of cases.tsv against its stored results, special values first; one that differs is told with the first element that does
 # 3. times, beside PyTorch and XLA where python3 has them (peers.py)
 # Results are in results/DEVICE: checks.tsv, times.tsv, gpu_check.json. A second run goes on where the first was stopped; delete
-# the folder to start anew. Exit: 0 all equal, 1 something differs or failed, 2 wrong usage, or no place for results, 5 no GPU.
+# the folder to start anew. Exit: 0 all equal, 1 something differs or failed, 2 wrong usage, an unfinished bundle, or no place for results, 5 no GPU.
 set -u
 device=cuda only='*' timing=yes rounds=3 minutes=25 row=
 while [ $# -gt 0 ]; do
@@ -24,6 +24,10 @@ while [ $# -gt 0 ]; do
   shift
 done
 cd "$(dirname "$0")" || exit 2
+if [ ! -f cases.tsv ]; then # what a bundle gets last
+  echo "gpu_check: \"$PWD\" has no cases.tsv: the bundle was not finished; make it again (scripts/gpu_check bundle)" >&2
+  exit 2
+fi
 kiln=$PWD/tree/bin/kiln
 results=results/$(echo "$device" | tr : _)
 tab=$(printf '\t')

@@ -188,9 +188,9 @@ absl::Status Package::ReadTarget() {
   bool run_code = false;
   const packaged::Target* const target = Choose(stored_, on_, &run_code);
   if (target == nullptr && stored_.targets_size() > 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("has code for ", stored_.targets(0).name(),
-                     " alone, and no device is open; name one in RuntimeOptions::device"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "has code for ", stored_.targets(0).name(),
+        " alone, and no device is open; name one in RuntimeOptions::device (--device)"));
   }
   if (target == nullptr) return absl::DataLossError("has no target");
   target_ = target->name();

@@ -15,8 +15,9 @@ absl::StatusOr<LoadedKernel> LoadOn(const DeviceRuntime& runtime, const CodeImag
                                     ComputeDevice* on) {
   if (runtime.host_memory) return runtime.load(code.code, code.name);
   if (on != nullptr && on->target().device == runtime.device) return on->Load(code);
-  return absl::UnavailableError(absl::StrCat(
-      "device \"", Name(runtime.device), "\": none is open; name one in RuntimeOptions::device"));
+  return absl::UnavailableError(
+      absl::StrCat("device \"", Name(runtime.device),
+                   "\": none is open; name one in RuntimeOptions::device (--device)"));
 }
 
 std::vector<DeviceLibraryInfo> ComputeDevice::libraries() { return {}; }

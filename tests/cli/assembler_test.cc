@@ -179,5 +179,22 @@ TEST_F(AssemblerTest, InspectShowsWhatIsMadeOfAKernel) {
   EXPECT_THAT(emitted(ptxas_, "sass").err, HasSubstr("nvdisasm: neither KILN_NVDISASM names it"));
 }
 
+TEST_F(AssemblerTest, APackageWithoutMachineCodeNeedsTheToolkitToShowIt) {
+  const std::string package = dir_.File("m.kiln");
+  Results("none", {"compile", model_, "-o", package, "--target", "cuda-sm90"});
+  const json listed = Results("none", {"inspect", package})["package"]["kernels"];
+  ASSERT_EQ(listed.size(), 1u);
+  const auto emitted = [&](const std::string& ptxas, const char* section) {
+    return With(ptxas, {"inspect", package, "--kernel", listed[0]["key"], "--emit", section});
+  };
+  EXPECT_THAT(emitted(ptxas_, "ptxas").out, HasSubstr("Compiling entry function 'k0'"));
+  EXPECT_EQ(emitted(ptxas_, "sass").out, "instructions of\nELF");
+  EXPECT_EQ(emitted("none", "ptxas").exit, 5);
+  EXPECT_EQ(emitted(ptxas_, "asm").exit, 2);
+  std::filesystem::remove(nvdisasm_);
+  EXPECT_EQ(emitted(ptxas_, "sass").exit, 5);
+  EXPECT_THAT(emitted(ptxas_, "sass").err, HasSubstr("nvdisasm: neither KILN_NVDISASM names it"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -94,6 +94,25 @@ TEST_F(InspectTest, KernelFilesGoThroughTheWorker) {
       3);
 }
 
+TEST_F(InspectTest, EmitsOfAGroupWhatItsTargetHas) {
+  const std::string model = Write("m.graph", "graph m\ninput x : f32 [n]\ny = exp(x)\noutput y\n");
+  const auto refused = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {"inspect", model};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const ProcessResult result = Kiln(words);
+    EXPECT_EQ(result.exit, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_EQ(refused({"--emit", "asm", "--target", "x86-64-v3"}),
+            "kiln: --emit asm: name a group, as --group N\n");
+  EXPECT_EQ(refused({"--group", "0", "--emit", "ptx", "--target", "x86-64-v3"}),
+            "kiln: --emit ptx: is of kernels for GPUs (--target cuda-sm90); those for x86-64-v3 "
+            "have kernel, schedule, ir, stmt, asm\n");
+  EXPECT_EQ(refused({"--group", "0", "--emit", "stmt", "--target", "cuda-sm90"}),
+            "kiln: --emit stmt: is of kernels for CPUs (--target x86-64-v3); those for cuda-sm90 "
+            "have kernel, schedule, ptx, launch, ptxas, sass\n");
+}
+
 TEST_F(InspectTest, JsonHasPortsAndGroups) {
   const std::string model =
       Write("g.graph", "graph g\ninput x : f32 [n, 4]\ny = exp(x)\noutput y\n");

@@ -36,6 +36,9 @@ TEST(UnknownName, IsToldWithTheNearestOne) {
       {{"run", "m.onnx", "--device", "cup"},
        "kiln: device \"cup\": is none of cpu, cuda[:i], cuda-emulated, reference; did you mean "
        "\"cpu\"?\n"},
+      {{"run", "m.onnx", "--device", "cuda-emulate"},
+       "kiln: device \"cuda-emulate\": is none of cpu, cuda[:i], cuda-emulated, reference; did you "
+       "mean \"cuda-emulated\"?\n"},
   };
   for (const Row& row : rows) {
     const ProcessResult result = Kiln(row.words);

@@ -2,11 +2,13 @@
 """bench/gpu_check/run.sh with a program of its own in the place of kiln, and the parts of scripts/gpu_check that need no build."""
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILN = """#!/bin/sh
@@ -73,8 +75,22 @@ class RunScript(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(f'"{self.folder}/results/cuda" cannot be written', done.stderr)
 
+    def test_a_bundle_that_was_not_finished_is_told(self):
+        (self.folder / "cases.tsv").unlink()
+        done = self.run_it()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("has no cases.tsv: the bundle was not finished", done.stderr)
+        self.assertFalse((self.folder / "tree/bin/asked").exists())
+
 
 class Bundle(unittest.TestCase):
+    def test_no_checkout_and_no_git_is_no_error(self):
+        module = script()
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(module, "ROOT", folder):
+            self.assertEqual(module.commit(), "unknown")
+            with unittest.mock.patch.dict(os.environ, {"PATH": folder}):
+                self.assertEqual(module.commit(), "unknown")
+
     def test_no_random_kernels(self):
         self.assertEqual(list(script().random_cases(pathlib.Path("/nonexistent"), pathlib.Path("/nonexistent"), 0)), [])
 
