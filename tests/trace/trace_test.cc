@@ -4,10 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -659,44 +656,6 @@ TEST_F(TraceTest, CompiledCodeComesAtSecondSight) {
       Runtime::Default()->metrics().kernels_built + Runtime::Default()->metrics().kernels_cached,
       before + (std::getenv("KILN_CODEGEN") == nullptr ? 0 : 1));
   EXPECT_EQ(ValuesOf(traced(Of({1, 2, 3}))), first);
-}
-
-// A child of a fork has none of the threads that have used arrays in its parent, nor their stacks.
-TEST_F(TraceTest, ChildrenHaveArraysWithoutTheThreadsOfTheirParent) {
-  std::atomic<bool> used{false}, done{false};
-  std::thread other([&] {
-    for (int i = 0; i < 3; ++i) ValuesOf(Of({1, 2}) * 2.0f);
-    used = true;
-    while (!done) std::this_thread::yield();
-  });
-  while (!used) std::this_thread::yield();
-  const auto waits_for = [](pid_t child) {
-    int status = 1;
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  };
-  const pid_t child = fork();
-  if (child == 0) {
-    // Threads of the child get the stacks that were those of the parent's.
-    for (int i = 0; i < 4; ++i) std::thread([] { ValuesOf(Of({3}) + 1.0f); }).join();
-    const pid_t grandchild = fork();
-    if (grandchild == 0) _exit(ValuesOf(Of({1}) + 1.0f) == Floats{2} ? 0 : 1);
-    _exit(waits_for(grandchild) ? 0 : 1);
-  }
-  EXPECT_TRUE(waits_for(child));
-  done = true;
-  other.join();
-}
-
-TEST_F(TraceTest, ForgetOfAnotherThreadFailsNoCall) {
-  auto traced = trace([](const Array& x) { return x * 2.0f; }, Plain());
-  const Array x = Of({1, 2});
-  std::atomic<bool> done{false};
-  std::thread other([&] {
-    while (!done) traced.forget();
-  });
-  for (int i = 0; i < 2000; ++i) EXPECT_EQ(traced(x).status(), absl::OkStatus());
-  done = true;
-  other.join();
 }
 
 }  // namespace
