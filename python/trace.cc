@@ -60,7 +60,7 @@ nb::object Returned(nb::handle returned, const std::vector<Array>& results) {
   nb::list made;
   for (const Array& result : results) made.append(result);
   if (nb::isinstance<nb::tuple>(returned)) return nb::tuple(made);
-  return std::move(made);
+  return nb::object(made);
 }
 
 // Calls `function` with what it is given; arrays are arguments of the trace.

@@ -24,8 +24,8 @@
 #include "trace/dump_graph.h"
 #include "trace/dump_inputs.h"
 #include "trace/engine.h"
+#include "trace/failure.h"
 #include "trace/function.h"
-#include "trace/mismatch.h"
 #include "trace/steps.h"
 
 namespace kiln::tracing {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "trace/mismatch.h"
+#include "trace/failure.h"
 
 namespace kiln::tracing {
 namespace {

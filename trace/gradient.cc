@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "kiln/trace_grad.h"
-#include "trace/mismatch.h"
+#include "trace/failure.h"
 
 namespace kiln::tracing {
 
