@@ -18,19 +18,11 @@
 #include "kiln/trace.h"
 #include "kiln/trace_ops.h"
 #include "tests/base/temp_dir.h"
+#include "tests/trace/arrays.h"
 
 namespace kiln {
 
-using Floats = std::vector<float>;
 using Strings = std::vector<std::string>;
-
-inline CompileOptions OnVm() {
-  CompileOptions options;
-  options.threads = 1;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  return options;
-}
 
 inline TraceOptions Exact(const std::string& name = "step") {
   TraceOptions options;
@@ -40,7 +32,6 @@ inline TraceOptions Exact(const std::string& name = "step") {
   return options;
 }
 
-inline Array Of(Floats values) { return Array::from(values); }
 inline const Array x = Of({1, -2, 3}), w = Of({0.5f, 0.25f, 0.125f});
 
 // relu(x * w) + 1, with w captured.

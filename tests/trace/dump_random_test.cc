@@ -23,10 +23,6 @@ int64_t Setting(const char* name, int64_t otherwise) {
 TEST(TraceDumpRandom, LoadedFilesGiveTheBitsOfEachOperationAlone) {
   const int64_t count = Setting("KILN_TRACE_DUMPS", 30), first = Setting("KILN_SEED", 1);
   TempDir dir;
-  CompileOptions on_vm;
-  on_vm.threads = 1;
-  on_vm.compile_mode = CompileMode::kNever;
-  on_vm.cache.enabled = false;
   for (int64_t seed = first; seed < first + count && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("KILN_SEED=", seed));
     const RandomFunction f = RandomModel(static_cast<uint64_t>(seed));
@@ -38,7 +34,7 @@ TEST(TraceDumpRandom, LoadedFilesGiveTheBitsOfEachOperationAlone) {
     if (seed % 2 == 0) options.optimize_for_inference.emplace();
     for (const char* const form : {"m.graph", "m.onnx", "m.kiln"}) {
       KILN_ASSERT_OK(TraceAndDump(f, inputs, dir.File(form), options).status());
-      KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(dir.File(form), on_vm));
+      KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(dir.File(form), OnVm()));
       NamedTensors named;
       for (size_t k = 0; k < model.inputs().size(); ++k)
         named.emplace_back(model.inputs()[k].name, inputs[k]);

@@ -33,9 +33,7 @@ absl::StatusOr<std::vector<Tensor>> TraceAndDump(const RandomFunction& function,
                                                  const DumpOptions& options) {
   TraceOptions trace_options;
   trace_options.capture_as_const = true;
-  trace_options.compile.threads = 1;
-  trace_options.compile.compile_mode = CompileMode::kNever;
-  trace_options.compile.cache.enabled = false;
+  trace_options.compile = OnVm();
   std::vector<Array> x;
   for (const Tensor& input : inputs) x.push_back(Array::of(input));
   const auto& f = function;

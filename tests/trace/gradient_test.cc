@@ -14,34 +14,14 @@
 #include "kiln/trace.h"
 #include "kiln/trace_grad.h"
 #include "kiln/trace_ops.h"
+#include "tests/trace/arrays.h"
 
 namespace kiln {
 namespace {
 
-using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.threads = 1;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  return options;
-}
-
-TraceOptions Plain() {
-  TraceOptions options;
-  options.compile = OnVm();
-  return options;
-}
-
-Array Of(Floats values) { return Array::from(values); }
 Array Total(const Array& x) { return reduce_sum(x, {.keepdims = 0}); }
-Floats ValuesOf(const Array& array) {
-  const absl::StatusOr<Floats> values = array.to_vector<float>();
-  EXPECT_TRUE(values.ok()) << values.status();
-  return values.ok() ? *values : Floats();
-}
 Doubles DoublesOf(const Array& array) {
   const absl::StatusOr<Doubles> values = array.to_vector<double>();
   EXPECT_TRUE(values.ok()) << values.status();

@@ -362,14 +362,6 @@ absl::StatusOr<std::vector<Tensor>> EagerRunner::Run(const RandomFunction& funct
   return results;
 }
 
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.threads = 1;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  return options;
-}
-
 bool SameBits(const Tensor& a, const Tensor& b) { return CompareBits(a, b).ok; }
 
 }  // namespace kiln

@@ -19,6 +19,7 @@
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "kiln/trace.h"
+#include "tests/compiler/on_vm.h"
 
 namespace kiln {
 
@@ -76,9 +77,6 @@ class EagerRunner {
   absl::StatusOr<Tensor> RunStep(const RandomStep& step, const std::vector<Tensor>& values);
   std::map<std::string, std::unique_ptr<Model>> models_;
 };
-
-// One thread, the VM alone, no cache.
-CompileOptions OnVm();
 
 // Bit by bit; NaN equals NaN.
 bool SameBits(const Tensor& a, const Tensor& b);

@@ -13,25 +13,10 @@
 #include "kiln/trace.h"
 #include "kiln/trace_ops.h"
 #include "tests/compiler/counted_malloc.h"
+#include "tests/trace/arrays.h"
 
 namespace kiln {
 namespace {
-
-using Floats = std::vector<float>;
-
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.threads = 1;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  return options;
-}
-
-TraceOptions Plain() {
-  TraceOptions options;
-  options.compile = OnVm();
-  return options;
-}
 
 template <int kOperations>
 Array Chain(const Array& a, const Array& b) {

@@ -8,27 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "kiln/trace.h"
+#include "tests/trace/arrays.h"
 
 namespace kiln {
 namespace {
-
-using Floats = std::vector<float>;
-
-Array Of(const Floats& values) { return Array::from(values); }
-Floats ValuesOf(const Array& array) {
-  const absl::StatusOr<Floats> values = array.to_vector<float>();
-  EXPECT_TRUE(values.ok()) << values.status();
-  return values.value_or(Floats());
-}
-
-TraceOptions Plain() {
-  TraceOptions options;
-  options.compile.threads = 1;
-  options.compile.compile_mode = CompileMode::kNever;
-  options.compile.cache.enabled = false;
-  return options;
-}
 
 // A child of a fork has none of the threads that have used arrays in its parent, nor their stacks.
 TEST(TraceThreads, AChildHasArraysWithoutTheThreadsOfItsParent) {

@@ -16,34 +16,12 @@
 
 #include "kiln/runtime.h"
 #include "kiln/trace_ops.h"
+#include "tests/trace/arrays.h"
 
 namespace kiln {
 namespace {
 
 using testing::Test;
-using Floats = std::vector<float>;
-
-CompileOptions OnVm() {
-  CompileOptions options;
-  options.threads = 1;
-  options.compile_mode = CompileMode::kNever;
-  options.cache.enabled = false;
-  return options;
-}
-
-TraceOptions Plain() {
-  TraceOptions options;
-  options.compile = OnVm();
-  return options;
-}
-
-Floats ValuesOf(const Array& array) {
-  const absl::StatusOr<Floats> values = array.to_vector<float>();
-  EXPECT_TRUE(values.ok()) << values.status();
-  return values.ok() ? *values : Floats();
-}
-
-Array Of(Floats values) { return Array::from(values); }
 
 class ArrayTest : public Test {
  protected:

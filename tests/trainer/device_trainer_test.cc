@@ -21,6 +21,7 @@
 #include "tests/base/environment.h"
 #include "tests/base/status_matchers.h"
 #include "tests/base/temp_dir.h"
+#include "tests/trainer/plain_graph.h"
 #include "tests/trainer/plain_network.h"
 #include "tests/trainer/stateful_network.h"
 
@@ -92,21 +93,6 @@ class DeviceTrainer : public testing::Test {
   const std::shared_ptr<KernelService> kernels_ =
       std::make_shared<KernelService>(Options(CompileMode::kBlock));
 };
-
-GraphBuilder GraphOf(const PlainNetwork& net) {
-  GraphBuilder b("net");
-  ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), static_cast<int64_t>(net.widths[0])});
-  for (size_t l = 0; l < net.layers(); ++l) {
-    const auto in = static_cast<int64_t>(net.widths[l]);
-    const auto out = static_cast<int64_t>(net.widths[l + 1]);
-    const ValueId w = b.Constant(F32({in, out}, net.weights[l]), absl::StrCat("w", l));
-    const ValueId bias = b.Constant(F32({out}, net.biases[l]), absl::StrCat("b", l));
-    x = b.Op("add", {b.Op("matmul", {x, w}), bias});
-    if (!net.activations[l].empty()) x = b.Op(net.activations[l], {x});
-  }
-  b.Output(x, "y");
-  return b;
-}
 
 TEST_F(DeviceTrainer, RandomNetworksHaveTheBitsOfTheVm) {
   const uint64_t networks = FromEnvironment("KILN_TRAINED_NETWORKS", 1);

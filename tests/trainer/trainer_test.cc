@@ -28,6 +28,7 @@
 #include "tests/base/temp_dir.h"
 #include "tests/graph/tensors.h"
 #include "tests/onnx/model_writer.h"
+#include "tests/trainer/plain_graph.h"
 #include "tests/trainer/plain_network.h"
 #include "tests/trainer/stateful_network.h"
 
@@ -39,21 +40,6 @@ using training::DrawnNetwork;
 using training::Numbers;
 using training::PlainLoss;
 using training::PlainNetwork;
-
-GraphBuilder GraphOf(const PlainNetwork& net) {
-  GraphBuilder b("net");
-  ValueId x = b.Input("x", DType::kF32, {Dim::Symbol("n"), static_cast<int64_t>(net.widths[0])});
-  for (size_t l = 0; l < net.layers(); ++l) {
-    const auto in = static_cast<int64_t>(net.widths[l]);
-    const auto out = static_cast<int64_t>(net.widths[l + 1]);
-    const ValueId w = b.Constant(F32({in, out}, net.weights[l]), absl::StrCat("w", l));
-    const ValueId bias = b.Constant(F32({out}, net.biases[l]), absl::StrCat("b", l));
-    x = b.Op("add", {b.Op("matmul", {x, w}), bias});
-    if (!net.activations[l].empty()) x = b.Op(net.activations[l], {x});
-  }
-  b.Output(x, "y");
-  return b;
-}
 
 TrainerOptions OptionsOf(const PlainNetwork& net) {
   TrainerOptions options = VmOptions();
