@@ -40,16 +40,23 @@ std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options
   return made;
 }
 
+CompileOptions WithBoundResults(CompileOptions options) {
+  options.output_memory = OutputMemory::kBound;
+  if (options.runtime == nullptr) options.runtime = Runtime::Default();
+  return options;
+}
+
 absl::StatusOr<Model*> CompiledLater::Find(const Graph& graph, const CompileOptions& options,
                                            Engine& engine, bool waits) {
   if (model_) return &*model_;
   if (waits || options.compile_mode != CompileMode::kBackground) {
+    const CompileOptions bound = WithBoundResults(options);
     compiling_ = nullptr;
-    KILN_ASSIGN_OR_RETURN(model_, kiln::Compile(graph, options));
-    runtime_ = options.runtime;
+    KILN_ASSIGN_OR_RETURN(model_, kiln::Compile(graph, bound));
+    runtime_ = bound.runtime;
     return &*model_;
   }
-  if (compiling_ == nullptr) compiling_ = engine.Compile(graph, options);
+  if (compiling_ == nullptr) compiling_ = engine.Compile(graph, WithBoundResults(options));
   if (!compiling_->done()) return nullptr;
   const std::shared_ptr<Compilation> done = std::exchange(compiling_, nullptr);
   absl::StatusOr<Model> model = done->Take();

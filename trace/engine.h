@@ -67,7 +67,10 @@ class Engine {
   std::unique_ptr<TaskQueue> queue_;
 };
 
-// The model of one graph, which is compiled when it is first looked for.
+// The options of a program, whose results go to memory of its own.
+CompileOptions WithBoundResults(CompileOptions options);
+
+// The model of one graph, which is compiled when it is first looked for, with bound results.
 class CompiledLater {
  public:
   bool there() const { return model_.has_value(); }

@@ -12,13 +12,6 @@ namespace {
 
 Tensor NumberAt(uint64_t* bits, DType type) { return Tensor::View(bits, type, {}); }
 
-// Memory of results is the program's.
-CompileOptions Bound(CompileOptions options) {
-  options.output_memory = OutputMemory::kBound;
-  if (options.runtime == nullptr) options.runtime = Runtime::Default();
-  return options;
-}
-
 // Whether nothing may run on the VM, a first run neither.
 bool RequiresDevice(const CompileOptions& options) {
   const DeviceUse use = DeviceUseOf(options.runtime);
@@ -46,10 +39,9 @@ void Program::Use(Model& model, const std::shared_ptr<Runtime>& runtime) {
 absl::Status Program::Improve(const Log& log, Engine& engine, const CompileOptions& options,
                               bool waits) {
   KILN_RETURN_IF_ERROR(Convert(log));
-  const CompileOptions bound = Bound(options);
   if (generic_ != nullptr) {
     CompiledLater& shared = generic_->model();
-    const absl::StatusOr<Model*> model = shared.Find(generic_->graph(), bound, engine, waits);
+    const absl::StatusOr<Model*> model = shared.Find(generic_->graph(), options, engine, waits);
     if (model.ok()) {
       if (*model == nullptr) return absl::OkStatus();
       Use(**model, shared.runtime());
@@ -58,7 +50,7 @@ absl::Status Program::Improve(const Log& log, Engine& engine, const CompileOptio
     }
     generic_ = nullptr;  // what has symbols cannot be compiled; numbers may
   }
-  KILN_ASSIGN_OR_RETURN(Model* const model, own_.Find(graph_, bound, engine, waits));
+  KILN_ASSIGN_OR_RETURN(Model* const model, own_.Find(graph_, options, engine, waits));
   if (model == nullptr) return absl::OkStatus();
   Use(*model, own_.runtime());
   compiled_ = true;
@@ -137,7 +129,7 @@ absl::Status Program::Run(Log& log, Steps& steps, Engine& engine, const CompileO
   } else {
     if (!context_) {
       KILN_RETURN_IF_ERROR(Convert(log));
-      const CompileOptions first = Bound(engine.FirstSight(options));
+      const CompileOptions first = WithBoundResults(engine.FirstSight(options));
       KILN_ASSIGN_OR_RETURN(Model model, Compile(graph_, first));
       Use(model, first.runtime);
     }
