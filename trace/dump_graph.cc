@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/dump_graph.h"
 
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "trace/failure.h"
+#include "trace/steps.h"
 
 namespace kiln::tracing {
 namespace {
@@ -66,10 +66,7 @@ class NamedConverter {
       return ids_[id] = graph.AddConstant(
                  options_.keep_param_name ? absl::StrCat("param_", number) : "", tensor.Clone());
     }
-    if (value.node != nullptr) return ids_[id] = graph.AddConstant("", value.node->tensor);
-    Tensor number = Tensor::Allocate(value.type.type, {});
-    std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
-    return ids_[id] = graph.AddConstant("", std::move(number));
+    return ids_[id] = graph.AddConstant("", ElementsOf(value));
   }
 
   Graph graph;

@@ -29,13 +29,9 @@ class Converter {
     if (id == kAbsent) return ValueId{};
     if (ids_[id].valid()) return ids_[id];
     const LogValue& value = log_.values[id];
-    if (IsConstantArray(value)) return ids_[id] = graph_.AddConstant("", value.node->tensor);
-    if (value.kind == LogValue::Kind::kConstant ||
-        (value.kind == LogValue::Kind::kNumber && all_ && log_.exact)) {
-      Tensor number = Tensor::Allocate(value.type.type, {});
-      std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
-      return ids_[id] = graph_.AddConstant("", std::move(number));
-    }
+    if (value.kind == LogValue::Kind::kConstant || IsConstantArray(value) ||
+        (value.kind == LogValue::Kind::kNumber && all_ && log_.exact))
+      return ids_[id] = graph_.AddConstant("", ElementsOf(value));
     operands.push_back(id);
     return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
                                       ShapeOf(id));
@@ -70,11 +66,11 @@ class Converter {
   }
 
   bool IsConstantArray(const LogValue& value) const {
-    if (value.node == nullptr) return false;
-    if (value.kind == LogValue::Kind::kConstant) return true;
+    if (value.kind != LogValue::Kind::kCaptured || value.node == nullptr || !all_ ||
+        !log_.constant_arrays)
+      return false;
     const Tensor& tensor = value.node->tensor;
-    return value.kind == LogValue::Kind::kCaptured && all_ && log_.constant_arrays &&
-           tensor.device() == Device() && UsableAsIs(tensor);
+    return tensor.device() == Device() && UsableAsIs(tensor);
   }
 
   const Log& log_;
@@ -86,6 +82,13 @@ class Converter {
 };
 
 }  // namespace
+
+Tensor ElementsOf(const LogValue& value) {
+  if (value.node != nullptr) return value.node->tensor;
+  Tensor number = Tensor::Allocate(value.type.type, {});
+  std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
+  return number;
+}
 
 absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
                               const std::vector<uint32_t>& results, Constants constants,

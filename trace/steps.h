@@ -21,6 +21,9 @@
 
 namespace kiln::tracing {
 
+// Of a number, or of an array that is held.
+Tensor ElementsOf(const LogValue& value);
+
 // What a graph has as constants: numbers that decide what is computed, or all that the log says is
 // constant.
 enum class Constants : uint8_t { kFew, kAll };
