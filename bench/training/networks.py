@@ -219,7 +219,7 @@ def unet(f, small):
 NETWORKS = {n.__name__: n for n in (alexnet, bert, gpt2, lstm, mlp, mlp_mixer, mobilenetv2, resnet50, transformer, unet, vae, vit)}
 
 # What each is trained with: optimizer (sgd with momentum 0.9, or adam) and learning rate.
-OPTIMIZERS = {"alexnet": ("sgd", .01), "bert": ("adam", 1e-3), "gpt2": ("adam", 1e-3), "lstm": ("adam", 1e-2), "mlp": ("sgd", .02),
+OPTIMIZERS = {"alexnet": ("sgd", 1e-3), "bert": ("adam", 1e-3), "gpt2": ("adam", 1e-3), "lstm": ("adam", 1e-2), "mlp": ("sgd", .02),
               "mlp_mixer": ("adam", 1e-3), "mobilenetv2": ("sgd", .02), "resnet50": ("sgd", .02), "transformer": ("adam", 1e-3),
               "unet": ("adam", 1e-3), "vae": ("adam", 1e-2), "vit": ("adam", 1e-3)}
 
