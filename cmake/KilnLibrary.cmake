@@ -104,24 +104,37 @@ function(kiln_library)
   target_link_libraries(${ARG_NAME} PUBLIC ${deps})
 endfunction()
 
+# PRECOMPILED: which headers (KilnPrecompiledHeaders).
 function(kiln_executable)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SRCS;DEPS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;PRECOMPILED" "SRCS;DEPS")
+  if(NOT ARG_PRECOMPILED)
+    set(ARG_PRECOMPILED kiln_precompiled_for_programs)
+  endif()
   kiln_sources(sources ${ARG_SRCS})
   add_executable(${ARG_NAME} ${sources})
   kiln_target_defaults(${ARG_NAME})
+  kiln_use_precompiled_headers(${ARG_NAME} ${ARG_PRECOMPILED})
   kiln_compile_in_groups(${ARG_NAME} ${sources})
   kiln_deps(deps ${ARG_DEPS})
   target_link_libraries(${ARG_NAME} PRIVATE ${deps})
 endfunction()
 
-# kiln_optimise_for_size(TARGET): of components in the runtime library that no run waits for.
+# kiln_optimise_for_size(TARGET): of components in the runtime library that no run waits for. Without KILN_OPTIMIZE_FOR_SIZE they
+# are compiled as the others are, with the same precompiled headers: a third of the time, in builds of which nobody counts the bytes.
+option(KILN_OPTIMIZE_FOR_SIZE "Optimise what no run waits for for size" ON)
 function(kiln_optimise_for_size target)
+  if(NOT KILN_OPTIMIZE_FOR_SIZE)
+    return()
+  endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
   set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # theirs are compiled for speed
 endfunction()
 
 # The same of some sources of a component, which are compiled alone then.
 function(kiln_optimise_sources_for_size)
+  if(NOT KILN_OPTIMIZE_FOR_SIZE)
+    return()
+  endif()
   set_source_files_properties(
     ${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>" SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
@@ -177,8 +190,8 @@ function(kiln_test)
   if(ARG_ASSEMBLE)
     set(ptxas "")
   endif()
-  kiln_executable(NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  kiln_use_precompiled_headers(${ARG_NAME} kiln_precompiled_for_tests)
+  kiln_executable(
+    NAME ${ARG_NAME} SRCS ${ARG_SRCS} DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main PRECOMPILED kiln_precompiled_for_tests)
   target_compile_options(${ARG_NAME} PRIVATE "${KILN_TEST_WARNINGS}" ${KILN_TEST_OPTIMIZATION})
   target_compile_definitions(${ARG_NAME} PRIVATE
     KILN_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data" KILN_TEST_BIN_DIR="${KILN_BIN_DIR}")

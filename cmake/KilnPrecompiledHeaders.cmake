@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# With KILN_PRECOMPILED_HEADERS, what most sources include is compiled once: the headers below for libraries, and with GoogleTest
-# for tests, whose code is position-independent in another way. A compiler spends half of its time on them. A source that forgets
-# to include one of them compiles all the same, so the other presets, and clang-tidy's, do without.
+# With KILN_PRECOMPILED_HEADERS, what many sources include is compiled once: the headers below, none of which is Kiln's, for
+# libraries, for programs, whose code is position-independent in another way, and with GoogleTest for tests. A compiler spends half
+# of its time on them. A source that forgets to include one of them compiles all the same, so the other presets, and clang-tidy's,
+# do without.
 option(KILN_PRECOMPILED_HEADERS "Compile common headers once" OFF)
 set(KILN_TEST_OPTIMIZATION "" CACHE STRING "Compiler option of tests alone, such as -O1: most take longer to compile than to run")
 set(common_headers
-  <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <utility> <vector>
-  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/strings/str_split.h> <absl/types/span.h>)
+  <algorithm> <cstdint> <functional> <map> <memory> <mutex> <numeric> <optional> <set> <span> <string> <unordered_set> <utility> <vector>
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/strings/str_split.h> <absl/types/span.h>
+  <nlohmann/json.hpp>
+  # What protoc writes begins with these.
+  <google/protobuf/arena.h> <google/protobuf/extension_set.h> <google/protobuf/generated_message_util.h>
+  <google/protobuf/io/coded_stream.h> <google/protobuf/message_lite.h> <google/protobuf/repeated_field.h>)
 
 # kiln_precompiled_headers(HOLDER HEADERS... LIBRARIES...): compiles them for the targets that name HOLDER below.
 function(kiln_precompiled_headers holder)
@@ -24,10 +29,11 @@ endfunction()
 if(KILN_PRECOMPILED_HEADERS)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cc" CONTENT "int main() {}\n")
   kiln_precompiled_headers(kiln_precompiled)
+  kiln_precompiled_headers(kiln_precompiled_for_programs EXECUTABLE)
   if(KILN_TESTS)
     kiln_precompiled_headers(
       kiln_precompiled_for_tests EXECUTABLE
-      HEADERS <gmock/gmock.h> <gtest/gtest.h>
+      HEADERS <filesystem> <fstream> <random> <gmock/gmock.h> <gtest/gtest.h>
       LIBRARIES GTest::gmock)
     target_compile_options(kiln_precompiled_for_tests PRIVATE ${KILN_TEST_OPTIMIZATION})
   endif()

@@ -17,12 +17,8 @@ Donations::Donations(const PlacementProblem& problem, const Placement& placement
     const auto now = static_cast<int64_t>(i);
     spans[static_cast<size_t>(placement.order[i])] = {now, now};
   }
-  std::vector<bool> repeated(problem.steps.size());
   for (const PlacementProblem::Repeat& repeat : problem.repeats) {
-    for (size_t t = repeat.begin; t < repeat.end; ++t) {
-      spans[t] = {repeat.begin, repeat.end - 1};
-      repeated[t] = true;
-    }
+    for (size_t t = repeat.begin; t < repeat.end; ++t) spans[t] = {repeat.begin, repeat.end - 1};
   }
   const auto note = [&](const Access& access, size_t t, size_t operand, bool write) {
     const Placement::Place& place = placement.places[static_cast<size_t>(access.buffer)];
@@ -36,7 +32,6 @@ Donations::Donations(const PlacementProblem& problem, const Placement& placement
     use = {step,
            use.operands + 1,
            static_cast<int32_t>(operand),
-           repeated[t],
            place.offset + access.begin,
            place.offset + access.end,
            access.item,
@@ -49,6 +44,8 @@ Donations::Donations(const PlacementProblem& problem, const Placement& placement
     for (size_t i = 0; i < step.reads.size(); ++i) note(step.reads[i], t, i, /*write=*/false);
     for (size_t i = 0; i < step.writes.size(); ++i) note(step.writes[i], t, i, /*write=*/true);
   }
+  // A step that is repeated alone: what one part has written, the next may read.
+  for (const PlacementProblem::Repeat& repeat : problem.repeats) in_place_[repeat.begin].clear();
 }
 
 bool Donations::ReadsEndBeforeWrites(int32_t input, int32_t output) const {
@@ -58,7 +55,7 @@ bool Donations::ReadsEndBeforeWrites(int32_t input, int32_t output) const {
 
 bool Donations::WritesInPlace(int32_t input, int32_t output) const {
   const Use &read = use(input), &write = use(output);
-  if (read.step != write.step || read.step == kNever || read.repeated) return false;
+  if (read.step != write.step || read.step == kNever) return false;
   if (read.operands != 1 || write.operands != 1) return false;
   const auto& pairs = in_place_[static_cast<size_t>(read.step)];
   const bool alike = read.dense && write.dense && read.item == write.item &&

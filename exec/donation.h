@@ -45,7 +45,6 @@ class Donations {
     int64_t step = kNever;  // in the order of the launches
     int operands = 0;       // of the launch that lie in this memory
     int32_t operand = 0;
-    bool repeated = false;
     int64_t begin = 0, end = 0, item = 1;
     bool dense = true;
   };

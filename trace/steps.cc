@@ -108,17 +108,21 @@ absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
   return graph;
 }
 
+// Whether it is to be computed, by the results that are known to be needed.
+bool Steps::IsNeeded(const Operation& operation) const {
+  if (operation.kind != Operation::Kind::kCall) return false;
+  const auto first = last_use_.begin() + operation.first_result;
+  return std::any_of(first, first + operation.form->num_results,
+                     [](uint32_t use) { return use != 0; });
+}
+
 void Steps::FindNeeded(const Log& log, size_t begin, size_t end,
                        const std::vector<uint32_t>& results) {
   last_use_.assign(log.values.size(), 0);
   for (const uint32_t id : results) last_use_[id] = UINT32_MAX;
   for (size_t i = end; i-- > begin;) {
     const Operation& operation = log.operations[i];
-    if (operation.kind != Operation::Kind::kCall) continue;
-    bool needed = false;
-    for (size_t k = 0; k < operation.form->num_results; ++k)
-      needed = needed || last_use_[operation.first_result + k] != 0;
-    if (!needed) continue;
+    if (!IsNeeded(operation)) continue;
     for (const uint32_t id : log.OperandsOf(operation))
       if (id != kAbsent && last_use_[id] == 0) last_use_[id] = static_cast<uint32_t>(i + 1);
   }
@@ -157,11 +161,7 @@ bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<ui
   size_t needed = 0;
   for (size_t i = begin; i < end; ++i) {
     const Operation& operation = log.operations[i];
-    if (operation.kind != Operation::Kind::kCall) continue;
-    bool used = false;
-    for (size_t k = 0; k < operation.form->num_results; ++k)
-      used = used || last_use_[operation.first_result + k] != 0;
-    if (!used) continue;
+    if (!IsNeeded(operation)) continue;
     ++needed;
     MakeKey(log, operation);
     if (!steps_.contains(key_)) unknown.insert(key_);
@@ -224,11 +224,7 @@ absl::Status Steps::Run(Log& log, size_t begin, size_t end, const std::vector<ui
   values_.assign(log.values.size(), Tensor());
   for (size_t i = begin; i < end; ++i) {
     const Operation& operation = log.operations[i];
-    if (operation.kind != Operation::Kind::kCall) continue;
-    bool needed = false;
-    for (size_t k = 0; k < operation.form->num_results; ++k)
-      needed = needed || last_use_[operation.first_result + k] != 0;
-    if (!needed) continue;
+    if (!IsNeeded(operation)) continue;
     KILN_ASSIGN_OR_RETURN(Step* const step, Find(log, i, engine, options));
     KILN_RETURN_IF_ERROR(RunOne(log, i, *step));
   }

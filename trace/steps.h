@@ -50,6 +50,7 @@ class Steps {
     std::vector<uint64_t> numbers;  // by input; bound once
     std::vector<bool> has_number;
   };
+  bool IsNeeded(const Operation& operation) const;
   void FindNeeded(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results);
   void MakeKey(const Log& log, const Operation& operation);
   absl::StatusOr<Step*> Find(const Log& log, size_t index, Engine& engine,

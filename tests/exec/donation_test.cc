@@ -95,5 +95,14 @@ TEST(Donations, RepeatedStepsReadUntilTheEndAndWriteFromTheBeginning) {
   EXPECT_TRUE(made.Any(x, z));
 }
 
+TEST(Donations, AStepThatIsRepeatedAloneWorksInPlaceOfNothing) {
+  HandProblem p;
+  const int32_t x = p.Add(Space::kInput), y = p.Add(Space::kOutput);
+  p.Do({x}, {y}).in_place = {{0, 0}};
+  EXPECT_TRUE(Made(p).Same(x, y));
+  p.repeats = {{0, 1, 2}};
+  EXPECT_FALSE(Made(p).Same(x, y));
+}
+
 }  // namespace
 }  // namespace kiln
