@@ -33,10 +33,11 @@ bool StageByStageWillDo(const Kernel& kernel) {
 
 Decision CheckKernel(const Kernel& kernel, const DeviceModel& model) {
   const GroupCaps& caps = model.caps;
-  if (const size_t buffers = kernel.inputs.size() + kernel.outputs.size(); buffers > caps.buffers) {
-    return Decision::No(absl::StrCat("the kernel would have ", buffers,
-                                     " inputs and outputs, the limit is ", caps.buffers));
-  }
+  const auto numbers = static_cast<size_t>(
+      std::count_if(kernel.inputs.begin(), kernel.inputs.end(),
+                    [](const KernelInput& input) { return input.dims.empty(); }));
+  const size_t buffers = kernel.inputs.size() - numbers + kernel.outputs.size();
+  if (Decision allowed = caps.Allows(buffers, numbers); !allowed) return allowed;
   if (const int64_t work = CompileWork(kernel); work > caps.compile_work) {
     return Decision::No(absl::StrCat("compiling the kernel would take long: ", work,
                                      " operations with functions expanded, the limit is ",

@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "fusion/literal.h"
 #include "graph/op.h"
 #include "schedule/device.h"
 
@@ -76,14 +75,14 @@ void Clusters::Start(size_t i) {
   cluster.compute_ns = node.elements * static_cast<double>(node.cost) * machine_.add_ns;
   for (const size_t e : in_[i]) {
     const DataEdge& edge = analysis_.edges[e];
-    cluster.reads.push_back({edge.value, 1, edge.bytes, false});
+    cluster.reads.push_back({edge.value, 1, edge.bytes, HasOneElement(graph_.value(edge.value))});
   }
   for (const ValueId input : graph_.node(id).inputs) {
     if (!input.valid()) continue;
     const Value& value = graph_.value(analysis_.root[static_cast<size_t>(input.v)]);
     if (value.producer.v < 0)
       cluster.reads.push_back({analysis_.root[static_cast<size_t>(input.v)], 1,
-                               EstimatedBytes(value), LiteralOf(value).has_value()});
+                               EstimatedBytes(value), HasOneElement(value)});
   }
   std::sort(cluster.reads.begin(), cluster.reads.end(),
             [](const Read& a, const Read& b) { return a.value < b.value; });

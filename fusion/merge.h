@@ -50,11 +50,11 @@ class Clusters {
     ValueId value;
     int times = 0;  // edges to nodes of the cluster
     int64_t bytes = 0;
-    bool literal = false;  // a number: no operand of a kernel
+    bool number = false;  // of one element
   };
   struct Walk {
     double bytes = 0;
-    int buffers = 0;
+    size_t buffers = 0, numbers = 0;  // as GroupCaps has them
   };
   struct Cluster {
     std::vector<NodeId> nodes;  // ascending; empty: merged away

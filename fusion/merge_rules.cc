@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMaxNodes = 64;   // compile time
+constexpr size_t kMaxNodes = 256;  // compile time
 constexpr int kMaxReductions = 8;  // compile time
 // A merge is refused if it seems to take longer by more than prices may be wrong: a merge that
 // costs a little often opens one that gains more.
@@ -40,12 +40,7 @@ Decision Clusters::WithinCaps(int a, int b) const {
         absl::StrCat("together they have ", nodes, " nodes, the limit is ", kMaxNodes));
   }
   const Walk walk = WalkOf(JoinedReads(first.reads, second.reads), {a, b});
-  const size_t most = ModelOf(machine_.target).caps.buffers;
-  if (walk.buffers > static_cast<int>(most)) {
-    return Decision::No(absl::StrCat("together they have ", walk.buffers,
-                                     " inputs and outputs, the limit is ", most));
-  }
-  return Decision::Yes();
+  return ModelOf(machine_.target).caps.Allows(walk.buffers, walk.numbers);
 }
 
 // MegEngine's rules (src/jit/impl/fusion_pass.cpp), see FusionRules::kGreedy.
@@ -154,7 +149,7 @@ bool Clusters::SameShape(int a, int b) const {
     return graph_.value(graph_.node(cluster.nodes[0]).outputs[0]).shape;
   };
   if (!(shape(first) == shape(second))) return false;
-  std::unordered_set<int32_t> buffers;  // as many as there are, or more
+  std::unordered_set<int32_t> buffers, numbers;  // as many as there are, or more
   for (const Cluster* cluster : {&first, &second}) {
     for (const NodeId id : cluster->nodes) {
       for (const size_t e : out_[static_cast<size_t>(id.v)]) {
@@ -167,14 +162,15 @@ bool Clusters::SameShape(int a, int b) const {
         if (!input.valid()) continue;
         const NodeId producer = graph_.value(input).producer;
         const int cluster_of = producer.v < 0 ? -1 : ClusterOf(producer);
-        if (cluster_of != a && cluster_of != b) buffers.insert(input.v);
+        if (cluster_of != a && cluster_of != b)
+          (HasOneElement(graph_.value(input)) ? numbers : buffers).insert(input.v);
       }
       for (const ValueId output : graph_.node(id).outputs) {
         if (asked_[static_cast<size_t>(output.v)]) buffers.insert(output.v);
       }
     }
   }
-  return buffers.size() <= ModelOf(machine_.target).caps.buffers;
+  return static_cast<bool>(ModelOf(machine_.target).caps.Allows(buffers.size(), numbers.size()));
 }
 
 std::vector<Clusters::Read> Clusters::JoinedReads(const std::vector<Read>& a,
@@ -206,7 +202,7 @@ Clusters::Walk Clusters::WalkOf(const std::vector<Read>& reads,
       inside[read.value.v] = read.times;
     } else {
       walk.bytes += static_cast<double>(read.bytes);
-      walk.buffers += read.literal ? 0 : 1;
+      ++(read.number ? walk.numbers : walk.buffers);
     }
   }
   for (const int maker : makers) {

@@ -230,6 +230,11 @@ int64_t EstimatedBytes(const Value& value) {
   return EstimatedElements(value.shape) * static_cast<int64_t>(SizeOf(value.type));
 }
 
+bool HasOneElement(const Value& value) {
+  return std::all_of(value.shape.begin(), value.shape.end(),
+                     [](const Dim& extent) { return extent.IsConst(1); });
+}
+
 absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level, const LibraryRules& rules) {
   return FactFinder(graph, level, rules).Run();
 }

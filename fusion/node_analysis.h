@@ -55,6 +55,7 @@ absl::StatusOr<GraphAnalysis> Analyse(const Graph& graph, int level,
 // Elements, and bytes, of a value; unknown extents count as 32.
 int64_t EstimatedElements(const Shape& shape);
 int64_t EstimatedBytes(const Value& value);
+bool HasOneElement(const Value& value);  // whatever extents are unknown
 
 }  // namespace kiln
 

@@ -21,9 +21,11 @@ class ComputePricer {
       : counts_(counts), machine_(machine), bytes_(bytes), own_ns_(counts.size()) {}
 
   ComputePrice Run() && {
+    price_.by_pass.resize(counts_.size());
     for (size_t e = 0; e < counts_.size(); ++e) AddExpr(e);
     for (size_t e = 0; e < counts_.size(); ++e) {
       if (!counts_.Stored(e) || counts_.Runs(e) < 1) continue;
+      AddPass(e);
       AddLatency(e);
       if (counts_.IsReduction(e) && !counts_.ByTiles(e)) AddFolds(e);
     }
@@ -119,6 +121,14 @@ class ComputePricer {
     return body;
   }
 
+  // A map that several loops compute in place is computed in each as often as that runs.
+  void AddPass(size_t e) {
+    double& ns = price_.by_pass[counts_.PassOf(e)];
+    ns += own_ns_[e];
+    for (const size_t inside : counts_.inlined(e))
+      ns += own_ns_[inside] * std::min(1.0, counts_.Runs(e) / std::max(1.0, counts_.Runs(inside)));
+  }
+
   // What loops wait for operations to end, beyond what their units take: a core overlaps those of a
   // step, and steps as far as it runs ahead; but an accumulator waits for itself.
   void AddLatency(size_t e) {
@@ -184,7 +194,7 @@ class ComputePricer {
       price_.jumps_ns += steps * RowJumpNs(e);
     if (!counts_.loops().sums_in_cache && !counts_.loops().rows_in_cache && row > columns &&
         bytes_ > static_cast<double>(machine_.l3_bytes))
-      price_.jumps_ns += steps * std::max(1.0, columns * bytes / kLine) * machine_.jump_ns;
+      price_.jumps_ns += steps * machine_.jump_ns;
   }
 
   // The rows of a block lie side by side in a cache, unless they are so far apart that too few fit

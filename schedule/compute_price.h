@@ -4,6 +4,8 @@
 #ifndef KILN_SCHEDULE_COMPUTE_PRICE_H_
 #define KILN_SCHEDULE_COMPUTE_PRICE_H_
 
+#include <vector>
+
 #include "schedule/loop_counts.h"
 #include "schedule/machine.h"
 #include "schedule/work.h"
@@ -12,6 +14,7 @@ namespace kiln {
 
 struct ComputePrice {
   double ns = 0;
+  std::vector<double> by_pass;   // operations of the loop that makes each pass (LoopCounts::PassOf)
   double latency_ns = 0;         // more, where operations wait for those before
   double short_rows_ns = 0;      // more, where rows are short, or no whole tiles
   double jumps_ns = 0;           // of lines of memory that are not next to the one before

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/decision.h"
 #include "base/dtype.h"
 #include "base/library_set.h"
 #include "base/target.h"
@@ -28,7 +29,11 @@ namespace kiln {
 // What a kernel of the device may be at most; grouping makes no larger ones.
 struct GroupCaps {
   size_t buffers;        // inputs and outputs together
+  size_t numbers;        // inputs of one element, beside them
   int64_t compile_work;  // CompileWork of schedule/analysis.h
+
+  // No says which of the first two is too many.
+  Decision Allows(size_t with_buffers, size_t with_numbers) const;
 };
 
 // How the activations of convolutions lie in memory where a library runs fastest.

@@ -253,6 +253,37 @@ bool ReadsAlongLanes(const LoopCounts& counts, size_t e, const ExprNode& read) {
   return AlongLanes(counts, read, Clamped(counts, e));
 }
 
+std::vector<double> BytesByPass(const LoopCounts& counts) {
+  const Kernel& kernel = counts.kernel();
+  std::map<std::pair<size_t, size_t>, double> read;  // (pass, input): elements
+  for (size_t e = 0; e < counts.size(); ++e) {
+    if (!counts.Stored(e)) continue;
+    std::vector<size_t> loop = counts.inlined(e);
+    loop.push_back(e);
+    for (const size_t of : loop) {
+      for (const ExprNode& node : counts.expr(of).nodes()) {
+        if (node.op != ScalarOp::kRead || node.source != ReadSource::kInput ||
+            !counts.VariesAlongRow(node))
+          continue;
+        double& elements = read[{counts.PassOf(e), static_cast<size_t>(node.ref)}];
+        elements = std::max(elements, counts.Runs(e));
+      }
+    }
+  }
+  std::vector<double> bytes(counts.size(), 0);
+  for (const auto& [by, elements] : read) {
+    const KernelInput& input = kernel.inputs[by.second];
+    bytes[by.first] +=
+        std::min(elements, counts.Elements(input.dims)) * static_cast<double>(SizeOf(input.type));
+  }
+  for (size_t k = 0; k < kernel.outputs.size(); ++k) {
+    const KernelOutput& output = kernel.outputs[k];
+    bytes[counts.PassOf(kernel.stages.size() + k)] +=
+        counts.Elements(output.dims) * static_cast<double>(SizeOf(output.type));
+  }
+  return bytes;
+}
+
 double OddReadsNs(const LoopCounts& counts, const Machine& machine, double bytes) {
   return ReadPricer(counts, machine, bytes).OddReadsNs();
 }

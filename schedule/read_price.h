@@ -22,6 +22,9 @@ double GatherNs(const LoopCounts& counts, size_t e, const std::vector<uint64_t>&
 // or a few elements of the innermost dim apart.
 bool ReadsAlongLanes(const LoopCounts& counts, size_t e, const ExprNode& read);
 
+// Bytes of operands that the loop of each pass (LoopCounts::PassOf) reads, each once, and writes.
+std::vector<double> BytesByPass(const LoopCounts& counts);
+
 // Of all expressions: operands that are transposed in tiles, or read more than once.
 double OddReadsNs(const LoopCounts& counts, const Machine& machine, double bytes);
 

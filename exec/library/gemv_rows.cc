@@ -98,23 +98,57 @@ template <int64_t kCount, bool kAhead = false>
   return lanes[0];
 }
 
+// The same of one row, and of four, which share the vectors of each halving.
+[[gnu::always_inline]] inline void Folds(const Lanes (&sums)[1], float* y) { y[0] = Fold(sums[0]); }
+[[gnu::always_inline]] inline void Folds(const Lanes (&sums)[4], float* y) {
+  const auto eights = [](Lanes a, Lanes b) __attribute__((always_inline)) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                   31);
+  };
+  const Lanes a = eights(sums[0], sums[1]), b = eights(sums[2], sums[3]);
+  Lanes all =
+      __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+      __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  all += __builtin_shufflevector(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  all += __builtin_shufflevector(all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  for (int r = 0; r < 4; ++r) y[r] = all[4 * r];
+}
+
+// How many elements further four rows are asked for: the processor follows each, and starts anew
+// with the next four. So short rows ask for rows to come, and long ones for more of themselves.
+[[gnu::always_inline]] inline int64_t Ahead(const GemvPart& p) {
+  constexpr int64_t kShort = 512;  // speed: elements
+  if (p.stride > kShort) return kShort;
+  return p.backwards ? -8 * p.stride : 8 * p.stride;
+}
+
 // kCount sums at once, each in two accumulators.
 template <int64_t kCount>
 [[gnu::always_inline]] inline void Dot(const GemvPart& p, int64_t j) {
-  const float* row = p.matrix + j * p.stride;
+  const float* const row = p.matrix + j * p.stride;
+  [[maybe_unused]] const int64_t ahead = Ahead(p);
   Lanes even[kCount] = {}, odd[kCount] = {};
   int64_t t = 0;
   for (; t + 2 * kLanes <= p.terms; t += 2 * kLanes) {
     const Lanes a = Load(p.vector + t), b = Load(p.vector + t + kLanes);
     for (int64_t r = 0; r < kCount; ++r) {
-      even[r] += Load(row + r * p.stride + t) * a;
-      odd[r] += Load(row + r * p.stride + t + kLanes) * b;
+      const float* const x = row + r * p.stride + t;
+      if constexpr (kCount > 1) {
+        __builtin_prefetch(x + ahead);
+        __builtin_prefetch(x + ahead + kLanes);
+      }
+      even[r] += Load(x) * a;
+      odd[r] += Load(x + kLanes) * b;
     }
   }
+  for (int64_t r = 0; r < kCount; ++r) even[r] += odd[r];
+  float sums[kCount];
+  Folds(even, sums);
   for (int64_t r = 0; r < kCount; ++r) {
-    float sum = Fold(even[r] + odd[r]);
-    for (int64_t rest = t; rest < p.terms; ++rest) sum += row[r * p.stride + rest] * p.vector[rest];
-    p.y[j + r] = sum;
+    for (int64_t rest = t; rest < p.terms; ++rest)
+      sums[r] += row[r * p.stride + rest] * p.vector[rest];
+    p.y[j + r] = sums[r];
   }
 }
 

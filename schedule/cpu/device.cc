@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kOpenExtents[] = {16, 256, 4096};  // speed
 constexpr size_t kMaxBuffers = 16;                   // compile time
+constexpr size_t kMaxNumbers = 64;                   // compile time
 constexpr int64_t kMaxWork = 800;                    // compile time: some 0.4 s
 
 // Files of the build; a test parses them.
@@ -65,7 +66,7 @@ const DeviceModel kCpuModel = {
     .device = DeviceKind::kCpu,
     .fuses = Fuses,
     .templates = Templates,
-    .caps = {.buffers = kMaxBuffers, .compile_work = kMaxWork},
+    .caps = {.buffers = kMaxBuffers, .numbers = kMaxNumbers, .compile_work = kMaxWork},
     .layout = ActivationLayout::kChannelsLast,
     .library = nullptr,
     .takes_post_op = nullptr,

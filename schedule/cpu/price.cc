@@ -57,8 +57,25 @@ Walk WalkOf(const LoopCounts& counts, const Machine& machine) {
 struct Parts {
   Price price;
   double latency_ns = 0, short_rows_ns = 0;
+  double unhidden_ns = 0;  // see UnhiddenNs
   double loops = 0;
 };
+
+// What the whole hides and its loops cannot: where they run one after the other, what one moves
+// hides behind its own operations alone.
+double UnhiddenNs(const LoopCounts& counts, const ComputePrice& compute, const Machine& machine,
+                  double bytes) {
+  if (!counts.Apart()) return 0;
+  const std::vector<double> moved = BytesByPass(counts);
+  double apart = 0, memory_ns = 0, compute_ns = 0;
+  for (size_t pass = 0; pass < moved.size(); ++pass) {
+    const double ns = moved[pass] / machine.GbPerS(bytes);
+    apart += Overlapped(ns, compute.by_pass[pass]);
+    memory_ns += ns;
+    compute_ns += compute.by_pass[pass];
+  }
+  return apart - Overlapped(memory_ns, compute_ns);
+}
 
 Parts PartsOf(const LoopCounts& counts, const Machine& machine, double bytes) {
   const ComputePrice compute = ComputePriceOf(counts, machine, bytes);
@@ -66,6 +83,7 @@ Parts PartsOf(const LoopCounts& counts, const Machine& machine, double bytes) {
   parts.price.compute_ns = compute.ns;
   parts.latency_ns = compute.latency_ns;
   parts.short_rows_ns = compute.short_rows_ns;
+  parts.unhidden_ns = UnhiddenNs(counts, compute, machine, bytes);
   parts.price.expensive_repeats = compute.expensive_repeats;
   parts.price.memory_ns = OddReadsNs(counts, machine, bytes) + compute.jumps_ns;
   parts.loops = counts.RowLoops() + compute.tile_loops;
@@ -134,7 +152,7 @@ Price CpuPriceOf(const Kernel& kernel, std::span<const int64_t> extents, const M
   const double started = machine.launch_ns + parts.loops * machine.loop_ns;
   price.ns = started + Overlapped(price.memory_ns, price.compute_ns);
   const double waiting = started + Overlapped(price.memory_ns, price.compute_ns + parts.latency_ns);
-  price.idle_ns = waiting - price.ns + parts.short_rows_ns;
+  price.idle_ns = waiting - price.ns + parts.short_rows_ns + parts.unhidden_ns;
   if (const double tiles = counts.Tiles(); tiles > 0) {
     const auto grain = static_cast<double>(machine.parallel_grain);
     const double shares = UnequalShares(tiles, counts.TileElements(), grain);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kOpenOnGpu[] = {16, 1024, 1 << 20};  // speed
 constexpr size_t kMostBuffers = 16;                    // compile time
+constexpr size_t kMostNumbers = 64;                    // compile time
 constexpr int64_t kMostOfWork = 800;                   // compile time: some 0.4 s
 
 Machine ShippedGpu(const char* text) {
@@ -57,7 +58,7 @@ const DeviceModel kCudaModel = {
     .device = DeviceKind::kCuda,
     .fuses = FusesOnGpu,
     .templates = CudaTemplates,
-    .caps = {.buffers = kMostBuffers, .compile_work = kMostOfWork},
+    .caps = {.buffers = kMostBuffers, .numbers = kMostNumbers, .compile_work = kMostOfWork},
     .layout = ActivationLayout::kChannelsFirst,
     .library = CudaLibraryOf,
     .takes_post_op = CudaLibraryTakes,

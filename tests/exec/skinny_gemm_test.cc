@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/library/gemm_block.h"
+#include "exec/library/gemv_rows.h"
 #include "exec/support/pool.h"
 #include "gtest/gtest.h"
 #include "tests/base/status_matchers.h"
@@ -156,6 +157,38 @@ TEST_F(SkinnyGemmTest, LeavesABiasWithGapsAlone) {
   }
   request.inputs[2].strides = {2};
   EXPECT_EQ(MakeSkinnyGemmConv(request, session).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// The order of a sum depends on its length alone: rows that are summed four at a time, from either
+// end, have the bits of one.
+TEST(GemvRowsTest, RowsHaveTheBitsOfOneAlone) {
+  constexpr int64_t kSums = 11;
+  for (const int64_t terms : {1, 5, 16, 31, 32, 48, 64, 77, 600}) {
+    const std::vector<float> matrix = Random(kSums * terms, 1), vector = Random(terms, 2);
+    std::vector<float> alone(kSums), forth(kSums), back(kSums);
+    GemvPart part = {.matrix = matrix.data(),
+                     .vector = vector.data(),
+                     .stride = terms,
+                     .terms = terms,
+                     .sums = kSums,
+                     .y = forth.data(),
+                     .partial = nullptr,
+                     .shares = 1,
+                     .backwards = false,
+                     .prefetch = false};
+    GetGemvRows().along(part);
+    part.y = back.data();
+    part.backwards = true;
+    GetGemvRows().along(part);
+    for (int64_t j = 0; j < kSums; ++j) {
+      part.matrix = matrix.data() + j * terms;
+      part.sums = 1;
+      part.y = &alone[static_cast<size_t>(j)];
+      GetGemvRows().along(part);
+    }
+    EXPECT_EQ(std::memcmp(alone.data(), forth.data(), kSums * sizeof(float)), 0) << terms;
+    EXPECT_EQ(std::memcmp(alone.data(), back.data(), kSums * sizeof(float)), 0) << terms;
+  }
 }
 
 }  // namespace

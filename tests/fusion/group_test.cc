@@ -68,6 +68,33 @@ TEST(FormGroups, MakesOneKernelOfAChain) {
   EXPECT_EQ(grouping.edges[0].bytes, 32 * 64 * 4);
 }
 
+// Numbers that a program is called with are no streams: registers hold them, as literals.
+TEST(FormGroups, MakesOneKernelOfALongChainWithNumbers) {
+  GraphBuilder b("polynomial");
+  const ValueId x = b.Input("x", DType::kF32, {1 << 18});
+  ValueId y = x;
+  for (int k = 0; k < 48; ++k)
+    y = b.Op("add", {b.Op("mul", {y, x}), b.Input(absl::StrCat("c", k), DType::kF32, {})});
+  b.Output(y, "out");
+  EXPECT_THAT(Grouped(Optimised(b)).groups, SizeIs(1));
+}
+
+TEST(FormGroups, KernelsHaveSoManyOperands) {
+  const auto groups = [](int64_t extent) {
+    GraphBuilder b("sum");
+    ValueId y = b.Input("x", DType::kF32, {4096});
+    for (int k = 0; k < 80; ++k)
+      y = b.Op("add", {y, b.Input(absl::StrCat("c", k), DType::kF32, {extent})});
+    b.Output(y, "out");
+    const Graph graph = Optimised(b);
+    const Grouping grouping = Grouped(graph);
+    ExpectRunnable(graph, grouping);
+    return grouping.groups.size();
+  };
+  EXPECT_EQ(groups(1), 2U);     // 64 numbers in one
+  EXPECT_EQ(groups(4096), 6U);  // 14 more with what one leaves for the next
+}
+
 // Places in an axis of one element are not read; nor then is the view of them, nor made.
 TEST(FormGroups, LeavesOutViewsOfWhatNobodyReads) {
   GraphBuilder b("take");

@@ -214,6 +214,30 @@ TEST(Choose, FewLongColumnsAreReducedRowByRow) {
   }
 }
 
+// Of loops that run one after the other none hides what another moves: rows, or columns, that pass
+// through all of them while they are near are faster (Zen 4: 0.05 ms for 0.1, Sapphire Rapids: 2 ms
+// for 3).
+TEST(Choose, LoopsOverAllHideTheirOwnReadsOnly) {
+  const Kernel rows = Parse(R"(dims a b
+sizes n0
+in   0 f32 [a, b] dense
+s0 : f32 [a]    = reduce add over b (in0[a, b])
+s1 : f32 [a]    = div(s0[a], cast<f32>(extent(n0)))
+s2 : f32 [a, b] = sub(in0[a, b], s1[a])
+s3 : f32 [a]    = reduce add over b (mul(s2[a, b], s2[a, b]))
+s4 : f32 [a]    = sqrt(div(s3[a], cast<f32>(extent(n0))))
+out  0 f32 [a, b] dense = div(s2[a, b], s4[a])
+)");
+  EXPECT_STREQ(Chosen(rows, {{512, 512, 512}}).name(), "row_reduction");
+  const Kernel columns = Parse(R"(dims a b c
+in   0 f32 [a, b, c] dense
+s0 : f32 [a, b, c] = sigmoid(in0[a, b, c])
+s1 : f32 [a, c]    = reduce max over b (s0[a, b, c])
+out  0 f32 [a, b, c] dense = mul(add(s0[a, b, c], s1[a, c]), s1[a, c])
+)");
+  EXPECT_STREQ(Chosen(columns, {{856, 17, 288}}).name(), "outer_reduction");
+}
+
 constexpr char kLayerNormBackward[] = R"(dims a b
 sizes n0
 in   0 f32 [a, b] dense

@@ -51,7 +51,7 @@ const DeviceModel kScalarModel = {
     .device = kScalarDevice,
     .fuses = Accepts,
     .templates = Templates,
-    .caps = {.buffers = 8, .compile_work = 400},
+    .caps = {.buffers = 8, .numbers = 8, .compile_work = 400},
     .layout = ActivationLayout::kChannelsFirst,
     .open_extents = kCpuModel.open_extents,
     .price = CpuPriceOf,
