@@ -179,19 +179,51 @@ std::string NameOf(const testing::TestParamInfo<Layer>& info) { return info.para
 INSTANTIATE_TEST_SUITE_P(Layers, LayerTest, testing::ValuesIn(kLayers), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, LayerTest, testing::ValuesIn(kLosses), NameOf);
 
-// Verdicts of other graphs, remembered, change no group and no reason.
+// Extents: as many as there are channels, others, 1, and unknown.
+constexpr const char* kBatches[] = {"64", "48", "1", "n"};
+
+// Verdicts of other graphs, remembered, change no verdict, no group and no reason.
 TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
   KnownVerdicts known;
-  for (int round = 0; round < 2; ++round) {
+  for (const char* batch : kBatches) {
     for (const Layer& layer : kLayers) {
-      SCOPED_TRACE(layer.name);
+      SCOPED_TRACE(absl::StrCat(layer.name, ", batch ", batch));
       Graph graph;
-      GroupsOf(layer, round == 0 ? "64" : "n", graph);
-      const Grouping alone = Grouped(graph);
+      GroupsOf(layer, batch, graph);
+      KnownVerdicts none;
+      const absl::StatusOr<Grouping> alone = FormGroups(graph, {}, none);
       const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
+      ASSERT_THAT(alone, IsOk());
       ASSERT_THAT(after, IsOk());
-      EXPECT_EQ(ToString(*after, graph), ToString(alone, graph));
+      EXPECT_EQ(ToString(*after, graph), ToString(*alone, graph));
+      for (const auto& [structure, form] : none.forms) {
+        const GroupForm& remembered = known.forms.at(structure);
+        for (const auto& [extents, verdict] : form.verdicts) {
+          EXPECT_EQ(remembered.verdicts.at(extents).legal.reason(), verdict.legal.reason());
+          EXPECT_EQ(remembered.verdicts.at(extents).price.ns, verdict.price.ns);
+        }
+      }
     }
+  }
+}
+
+// Networks have the same layers at many extents: a form is lowered once, and priced for each.
+TEST(FormGroups, LowersLayersThatDifferInExtentsOnce) {
+  for (const char* name : {"softmax", "layer_norm", "batch_norm"}) {
+    SCOPED_TRACE(name);
+    const auto* const layer =
+        std::find_if(std::begin(kLayers), std::end(kLayers),
+                     [&](const Layer& each) { return absl::string_view(name) == each.name; });
+    KnownVerdicts known;
+    std::vector<int64_t> lowered;
+    for (const char* batch : {"48", "52"}) {
+      Graph graph;
+      GroupsOf(*layer, batch, graph);
+      ASSERT_THAT(FormGroups(graph, {}, known), IsOk());
+      lowered.push_back(known.lowered);
+    }
+    EXPECT_GT(lowered[0], 0);
+    EXPECT_EQ(lowered[1], lowered[0]);
   }
 }
 
