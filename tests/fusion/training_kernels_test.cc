@@ -182,7 +182,23 @@ INSTANTIATE_TEST_SUITE_P(Losses, LayerTest, testing::ValuesIn(kLosses), NameOf);
 // Extents: as many as there are channels, others, 1, and unknown.
 constexpr const char* kBatches[] = {"64", "48", "1", "n"};
 
-// Verdicts of other graphs, remembered, change no verdict, no group and no reason.
+// Groups the graph alone and with what is known of others: verdicts, groups and reasons are equal.
+void ExpectNothingChangedBy(KnownVerdicts& known, const Graph& graph) {
+  KnownVerdicts none;
+  const absl::StatusOr<Grouping> alone = FormGroups(graph, {}, none);
+  const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
+  ASSERT_THAT(alone, IsOk());
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(ToString(*after, graph), ToString(*alone, graph));
+  for (const auto& [structure, form] : none.forms) {
+    const GroupForm& remembered = known.forms.at(structure);
+    for (const auto& [extents, verdict] : form.verdicts) {
+      EXPECT_EQ(remembered.verdicts.at(extents).legal.reason(), verdict.legal.reason());
+      EXPECT_EQ(remembered.verdicts.at(extents).price.ns, verdict.price.ns);
+    }
+  }
+}
+
 TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
   KnownVerdicts known;
   for (const char* batch : kBatches) {
@@ -190,19 +206,7 @@ TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
       SCOPED_TRACE(absl::StrCat(layer.name, ", batch ", batch));
       Graph graph;
       GroupsOf(layer, batch, graph);
-      KnownVerdicts none;
-      const absl::StatusOr<Grouping> alone = FormGroups(graph, {}, none);
-      const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
-      ASSERT_THAT(alone, IsOk());
-      ASSERT_THAT(after, IsOk());
-      EXPECT_EQ(ToString(*after, graph), ToString(*alone, graph));
-      for (const auto& [structure, form] : none.forms) {
-        const GroupForm& remembered = known.forms.at(structure);
-        for (const auto& [extents, verdict] : form.verdicts) {
-          EXPECT_EQ(remembered.verdicts.at(extents).legal.reason(), verdict.legal.reason());
-          EXPECT_EQ(remembered.verdicts.at(extents).price.ns, verdict.price.ns);
-        }
-      }
+      ExpectNothingChangedBy(known, graph);
     }
   }
 }
@@ -225,6 +229,22 @@ TEST(FormGroups, LowersLayersThatDifferInExtentsOnce) {
     EXPECT_GT(lowered[0], 0);
     EXPECT_EQ(lowered[1], lowered[0]);
   }
+}
+
+// Parameters are parts of a flat tensor: where they lie makes no other kernel, and no other price.
+TEST(FormGroups, LowersPartsOfAFlatTensorOnce) {
+  KnownVerdicts known;
+  std::vector<int64_t> lowered;
+  for (const int first : {1000, 1600, 2500}) {
+    const std::string part = absl::StrCat("{starts = [", first, "], ends = [", first + 768, "]}\n");
+    Graph graph = Parsed(absl::StrCat(
+        "graph g\ninput x : f32 [512, 768]\ninput f : f32 [4096]\ns = slice(f) ", part,
+        "y = mul(x, s)\nm = reduce_mean(y) {axes = [1], keepdims = 1}\nz = sub(y, m)\noutput z\n"));
+    ExpectNothingChangedBy(known, graph);
+    lowered.push_back(known.lowered);
+  }
+  EXPECT_GT(lowered[0], 0);
+  EXPECT_EQ(lowered[2], lowered[0]);
 }
 
 // What the gradient can make of the layer's input and of a few numbers for each row is not stored.
