@@ -247,6 +247,20 @@ TEST(FormGroups, LowersPartsOfAFlatTensorOnce) {
   EXPECT_EQ(lowered[2], lowered[0]);
 }
 
+// A factor for each channel, in a sum over whole images, is read at (c d) / |d|: the text has |d|.
+TEST(FormGroups, LowersWhatDividesByExtentsForEach) {
+  KnownVerdicts known;
+  for (const int side : {14, 7}) {
+    const Graph graph = Parsed(absl::StrCat(
+        "graph g\ninput x : f32 [32, 64, ", side, ", ", side,
+        "]\ninput s : f32 [64, 1, 1]\ny = mul(x, s)\n"
+        "m = reduce_mean(y) {axes = [1, 2, 3], keepdims = 1}\nz = sub(y, m)\noutput z\n"));
+    ExpectNothingChangedBy(known, graph);
+  }
+  EXPECT_TRUE(std::any_of(known.forms.begin(), known.forms.end(),
+                          [](const auto& form) { return form.second.needs_extents; }));
+}
+
 // What the gradient can make of the layer's input and of a few numbers for each row is not stored.
 TEST(Recompute, CheapElementsAreNotStored) {
   for (const auto& [name, stored] :
