@@ -155,7 +155,8 @@ LoweredGroup Bind(CanonicalKernel canonical, const std::vector<Dim>& raw_extents
                   const std::vector<ValueId>& raw_inputs, const std::vector<ValueId>& raw_outputs) {
   LoweredGroup lowered;
   for (const std::vector<int32_t>& merged : canonical.dims) {
-    lowered.dims.push_back(Product(Extents(merged, raw_extents)));
+    lowered.factors.push_back(Extents(merged, raw_extents));
+    lowered.dims.push_back(Product(lowered.factors.back()));
   }
   const Kernel& kernel = canonical.kernel;
   for (size_t k = 0; k < canonical.inputs.size(); ++k) {

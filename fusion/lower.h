@@ -33,6 +33,7 @@ struct LoweredGroup {
   std::vector<ValueId> outputs;     // by canonical output
   std::vector<Shape> output_shapes;  // likewise
   std::vector<Dim> dims;             // extent of each canonical dim
+  std::vector<Shape> factors;        // of each: the group's own extents whose product it is
   std::vector<std::string> params;   // bytes of each canonical parameter, in its type
 };
 

@@ -51,6 +51,20 @@ Group::Kind KindOf(const Node& node, bool view) {
   }
 }
 
+// See NodeAnalysis::moves.
+bool OnlyMoves(const NodeReads& reads) {
+  const auto offset = [](const ReadAxis& axis) {
+    return axis.kind == ReadAxis::Kind::kAffine && axis.div == 1 && axis.offset.constant();
+  };
+  return reads.pieces.size() == 1 && reads.pieces.front().bounds.empty() &&
+         std::all_of(reads.reads.begin(), reads.reads.end(), [&](const NodeRead& read) {
+           return std::all_of(read.axes.begin(), read.axes.end(), [&](const ReadAxis& axis) {
+             return axis.kind == ReadAxis::Kind::kOne || axis.kind == ReadAxis::Kind::kSame ||
+                    offset(axis);
+           });
+         });
+}
+
 class FactFinder {
  public:
   FactFinder(const Graph& graph, int level, const LibraryRules& rules)
@@ -133,14 +147,17 @@ class FactFinder {
   void AddEdges(NodeId consumer) {
     const Node& node = graph_.node(consumer);
     std::vector<DataEdge> found;
-    if (analysis_.nodes[static_cast<size_t>(consumer.v)].kind == Group::Kind::kKernel) {
+    NodeAnalysis& analysis = analysis_.nodes[static_cast<size_t>(consumer.v)];
+    if (analysis.kind == Group::Kind::kKernel) {
       for (const ValueId output : node.outputs) {
-        const absl::StatusOr<NodeReads> reads = ReadsOf(graph_, output);
+        absl::StatusOr<NodeReads> reads = ReadsOf(graph_, output);
         if (!reads.ok()) continue;  // lowering reports it
         for (const NodeRead& read : reads->reads) AddRead(consumer, output, read, found);
+        if (node.op->kind == OpKind::kIndex && node.outputs.size() == 1 && OnlyMoves(*reads))
+          analysis.moves = *std::move(reads);
       }
     } else {
-      const int call = analysis_.nodes[static_cast<size_t>(consumer.v)].call;
+      const int call = analysis.call;
       for (const ValueId input : node.inputs) {
         if (!input.valid()) continue;
         const ValueId read =
@@ -211,16 +228,24 @@ class FactFinder {
   GraphAnalysis analysis_;
 };
 
+int64_t EstimatedExtent(const Dim& dim) {
+  std::optional<int64_t> extent = dim.constant();
+  if (!extent) {
+    std::set<std::string> symbols;
+    dim.CollectSymbols(symbols);
+    SymbolValues values;
+    for (const std::string& symbol : symbols) values[symbol] = kUnknownExtent;
+    extent = dim.Evaluate(values).value_or(kUnknownExtent);
+  }
+  return std::max<int64_t>(0, *extent);
+}
+
 }  // namespace
 
 int64_t EstimatedElements(const Shape& shape) {
   int64_t elements = 1;
   for (const Dim& dim : shape) {
-    std::set<std::string> symbols;
-    dim.CollectSymbols(symbols);
-    SymbolValues values;
-    for (const std::string& symbol : symbols) values[symbol] = kUnknownExtent;
-    const int64_t extent = std::max<int64_t>(0, dim.Evaluate(values).value_or(kUnknownExtent));
+    const int64_t extent = EstimatedExtent(dim);
     if (__builtin_mul_overflow(elements, extent, &elements)) return INT64_MAX >> 8;
   }
   return std::min(elements, INT64_MAX >> 8);

@@ -4,11 +4,13 @@
 #define KILN_FUSION_NODE_ANALYSIS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "fusion/group.h"
 #include "fusion/library_call.h"
+#include "fusion/node_reads.h"
 #include "graph/graph.h"
 #include "kernel/scalar_expr.h"
 
@@ -32,7 +34,10 @@ struct NodeAnalysis {
   bool plain = false;   // scalar; every output has the node's shape
   int64_t cost = 0;     // of one element, in additions
   double elements = 0;  // that it computes
-  int call = -1;        // kLibrary: into GraphAnalysis::calls; the nodes of a call share it
+  // What an index node reads, if all of it lies along the node's own dims, at most offset by
+  // numbers, and no bound is checked.
+  std::optional<NodeReads> moves;
+  int call = -1;  // kLibrary: into GraphAnalysis::calls; the nodes of a call share it
 };
 
 struct GraphAnalysis {

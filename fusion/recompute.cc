@@ -340,15 +340,16 @@ struct Attempt {
 };
 
 // The graph with more nodes computed twice, and its groups; nothing where that does not pay or, at
-// some time, more bytes are alive.
+// some time, more bytes are alive, or where that is known: `refused` is what was tried in vain.
 absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping& grouping,
                                              const GroupOptions& options, bool keeps_less,
-                                             KnownVerdicts& known) {
+                                             KnownVerdicts& known, Recomputer::Plan& refused) {
   const Machine& machine = MachineOf(options);
   KILN_ASSIGN_OR_RETURN(const GraphAnalysis analysis,
                         Analyse(graph, options.level, options.library));
-  const Recomputer::Plan plan = Recomputer(graph, analysis, grouping, machine, keeps_less).Run();
-  if (plan.again.empty() || plan.gain_ns < kLeastGainNs) return std::nullopt;
+  Recomputer::Plan plan = Recomputer(graph, analysis, grouping, machine, keeps_less).Run();
+  if (plan.again.empty() || plan.gain_ns < kLeastGainNs || plan.again == refused.again)
+    return std::nullopt;
   Attempt attempt = {graph, {}};
   Repeater repeater(attempt.graph, analysis);
   for (const auto& [group, values] : plan.again) {
@@ -362,8 +363,9 @@ absl::StatusOr<std::optional<Attempt>> Tried(const Graph& graph, const Grouping&
                         Analyse(attempt.graph, options.level, options.library));
   const Costs old = CostsOf(graph, analysis, grouping, machine, known);
   const Costs now = CostsOf(attempt.graph, after, attempt.grouping, machine, known);
-  if (now.ns >= old.ns || now.peak > old.peak) return std::nullopt;
-  return attempt;
+  if (now.ns < old.ns && now.peak <= old.peak) return attempt;
+  refused = std::move(plan);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -375,8 +377,9 @@ absl::StatusOr<Grouping> FormGroupsAndRecompute(Graph& graph, const GroupOptions
     return grouping;
   for (int round = 0; round < kMaxRounds; ++round) {
     std::optional<Attempt> better;
+    Recomputer::Plan refused;
     for (const bool keeps_less : {false, true}) {
-      KILN_ASSIGN_OR_RETURN(better, Tried(graph, grouping, options, keeps_less, known));
+      KILN_ASSIGN_OR_RETURN(better, Tried(graph, grouping, options, keeps_less, known, refused));
       if (better) break;
     }
     if (!better) break;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,10 +20,9 @@ std::vector<Schedule> Offers(const Kernel& kernel, const SizeClass& sizes, const
   std::vector<Schedule> offers;
   for (const Template* of : ModelOf(machine.target).templates()) {
     if (!of->accepts(kernel)) continue;
-    for (Schedule& schedule : of->candidates(kernel, sizes, machine)) {
-      if (std::find(offers.begin(), offers.end(), schedule) == offers.end())
-        offers.push_back(std::move(schedule));
-    }
+    std::unordered_set<std::string> texts;  // schedules of different templates differ
+    for (Schedule& schedule : of->candidates(kernel, sizes, machine))
+      if (texts.insert(schedule.ToString()).second) offers.push_back(std::move(schedule));
   }
   return offers;
 }

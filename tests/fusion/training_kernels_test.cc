@@ -179,20 +179,86 @@ std::string NameOf(const testing::TestParamInfo<Layer>& info) { return info.para
 INSTANTIATE_TEST_SUITE_P(Layers, LayerTest, testing::ValuesIn(kLayers), NameOf);
 INSTANTIATE_TEST_SUITE_P(Losses, LayerTest, testing::ValuesIn(kLosses), NameOf);
 
-// Verdicts of other graphs, remembered, change no group and no reason.
-TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
-  KnownVerdicts known;
-  for (int round = 0; round < 2; ++round) {
-    for (const Layer& layer : kLayers) {
-      SCOPED_TRACE(layer.name);
-      Graph graph;
-      GroupsOf(layer, round == 0 ? "64" : "n", graph);
-      const Grouping alone = Grouped(graph);
-      const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
-      ASSERT_THAT(after, IsOk());
-      EXPECT_EQ(ToString(*after, graph), ToString(alone, graph));
+// Extents: as many as there are channels, others, 1, and unknown.
+constexpr const char* kBatches[] = {"64", "48", "1", "n"};
+
+// Groups the graph alone and with what is known of others: verdicts, groups and reasons are equal.
+void ExpectNothingChangedBy(KnownVerdicts& known, const Graph& graph) {
+  KnownVerdicts none;
+  const absl::StatusOr<Grouping> alone = FormGroups(graph, {}, none);
+  const absl::StatusOr<Grouping> after = FormGroups(graph, {}, known);
+  ASSERT_THAT(alone, IsOk());
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(ToString(*after, graph), ToString(*alone, graph));
+  for (const auto& [structure, form] : none.forms) {
+    const GroupForm& remembered = known.forms.at(structure);
+    for (const auto& [extents, verdict] : form.verdicts) {
+      EXPECT_EQ(remembered.verdicts.at(extents).legal.reason(), verdict.legal.reason());
+      EXPECT_EQ(remembered.verdicts.at(extents).price.ns, verdict.price.ns);
     }
   }
+}
+
+TEST(FormGroups, WhatIsKnownOfOtherGraphsChangesNothing) {
+  KnownVerdicts known;
+  for (const char* batch : kBatches) {
+    for (const Layer& layer : kLayers) {
+      SCOPED_TRACE(absl::StrCat(layer.name, ", batch ", batch));
+      Graph graph;
+      GroupsOf(layer, batch, graph);
+      ExpectNothingChangedBy(known, graph);
+    }
+  }
+}
+
+// Networks have the same layers at many extents: a form is lowered once, and priced for each.
+TEST(FormGroups, LowersLayersThatDifferInExtentsOnce) {
+  for (const char* name : {"softmax", "layer_norm", "batch_norm"}) {
+    SCOPED_TRACE(name);
+    const auto* const layer =
+        std::find_if(std::begin(kLayers), std::end(kLayers),
+                     [&](const Layer& each) { return absl::string_view(name) == each.name; });
+    KnownVerdicts known;
+    std::vector<int64_t> lowered;
+    for (const char* batch : {"48", "52"}) {
+      Graph graph;
+      GroupsOf(*layer, batch, graph);
+      ASSERT_THAT(FormGroups(graph, {}, known), IsOk());
+      lowered.push_back(known.lowered);
+    }
+    EXPECT_GT(lowered[0], 0);
+    EXPECT_EQ(lowered[1], lowered[0]);
+  }
+}
+
+// Parameters are parts of a flat tensor: where they lie makes no other kernel, and no other price.
+TEST(FormGroups, LowersPartsOfAFlatTensorOnce) {
+  KnownVerdicts known;
+  std::vector<int64_t> lowered;
+  for (const int first : {1000, 1600, 2500}) {
+    const std::string part = absl::StrCat("{starts = [", first, "], ends = [", first + 768, "]}\n");
+    Graph graph = Parsed(absl::StrCat(
+        "graph g\ninput x : f32 [512, 768]\ninput f : f32 [4096]\ns = slice(f) ", part,
+        "y = mul(x, s)\nm = reduce_mean(y) {axes = [1], keepdims = 1}\nz = sub(y, m)\noutput z\n"));
+    ExpectNothingChangedBy(known, graph);
+    lowered.push_back(known.lowered);
+  }
+  EXPECT_GT(lowered[0], 0);
+  EXPECT_EQ(lowered[2], lowered[0]);
+}
+
+// A factor for each channel, in a sum over whole images, is read at (c d) / |d|: the text has |d|.
+TEST(FormGroups, LowersWhatDividesByExtentsForEach) {
+  KnownVerdicts known;
+  for (const int side : {14, 7}) {
+    const Graph graph = Parsed(absl::StrCat(
+        "graph g\ninput x : f32 [32, 64, ", side, ", ", side,
+        "]\ninput s : f32 [64, 1, 1]\ny = mul(x, s)\n"
+        "m = reduce_mean(y) {axes = [1, 2, 3], keepdims = 1}\nz = sub(y, m)\noutput z\n"));
+    ExpectNothingChangedBy(known, graph);
+  }
+  EXPECT_TRUE(std::any_of(known.forms.begin(), known.forms.end(),
+                          [](const auto& form) { return form.second.needs_extents; }));
 }
 
 // What the gradient can make of the layer's input and of a few numbers for each row is not stored.
