@@ -88,7 +88,8 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   KILN_RETURN_IF_ERROR(FindTypes(request, *form));
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), request.where));
-  log_.Begin(Operation::Kind::kCall, form, request.operands.size(), request.where);
+  KILN_ASSIGN_OR_RETURN(const CallForm* const open, Open(request, form));
+  log_.Begin(Operation::Kind::kCall, form, open, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsAbsent(operand)) {
@@ -128,7 +129,7 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   }
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), where));
-  log_.Begin(Operation::Kind::kCall, form, operands.size(), where);
+  log_.Begin(Operation::Kind::kCall, form, form, operands.size(), where);
   for (const TypedOperand& operand : operands) {
     if (operand.kind == Kind::kAbsent)
       log_.AddAbsent();

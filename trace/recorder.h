@@ -75,6 +75,10 @@ class Recorder {
   virtual bool needs_values() const { return true; }
   // Why nothing is written down any more.
   virtual absl::Status failure() const { return absl::OkStatus(); }
+  // The form of the request for any extents of this log's values; `form` is that for its numbers.
+  virtual absl::StatusOr<const CallForm*> Open(const Request& /*request*/, const CallForm* form) {
+    return form;
+  }
   // Called before a call is written down: makes room where the table has too many forms.
   virtual void Tidy() {}
   // What is written down next; an error ends it before it is.
