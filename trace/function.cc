@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/function.h"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -259,9 +258,6 @@ absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType
 }
 
 absl::StatusOr<const CallForm*> CallCore::Open(const Request& request, const CallForm* form) {
-  const auto made_of_extents = [](const Attribute& a) { return a.dims != nullptr; };
-  if (std::none_of(request.attributes.begin(), request.attributes.end(), made_of_extents))
-    return form;
   const OpenAttributes open(request.op, request.attributes, log_);
   return open.any() ? table_.Find(request.op, open.list(), form->num_results) : form;
 }
