@@ -47,7 +47,7 @@ class OpenAttributes {
   std::list<std::string> texts_;
 };
 
-// What `form` has as numbers, with the expressions of `open` in their place: `dim` says each symbol.
+// What `form` has as numbers, with the expressions of `open` in their place: `dim` tells a symbol.
 absl::StatusOr<Attrs> Closed(const CallForm& form, const CallForm& open,
                              const std::function<absl::StatusOr<Dim>(LogAxis)>& dim);
 

@@ -5,12 +5,12 @@
 //   kiln::Array y = kiln::relu(x * 2.0f + 1.0f);       // nothing runs yet
 //   absl::StatusOr<std::vector<float>> v = y.to_vector<float>();  // one kernel
 //
-// Outside of a trace (trace.h) arrays are lazy: an operation is written down, and what is written
-// down runs as one program when a value is read (item, tensor, to_vector, eval). A program is found
-// again by its structure: the operations, how they are wired, and types and shapes. Numbers (`x *
-// 2.0f`) are inputs of it, so that a loop with other numbers in each round is one program. The
-// first run of a structure is on the VM, its second asks for compiled code. docs/trace.md has the
-// semantics.
+// Outside of a trace (trace.h) arrays are lazy: an operation is written down, and all that is so
+// far is run, as one program, when a value is read (item, tensor, to_vector, eval). A program is
+// found again by its structure: the operations, how they are wired, and types and shapes. Numbers
+// (`x * 2.0f`) are inputs of it, so that a loop with other numbers in each round is one program.
+// The first run of a structure is on the VM, its second asks for compiled code. docs/trace.md has
+// the semantics.
 //
 // Errors are kept, as GraphBuilder's are: what fails gives an array that carries a Status, and so
 // does what is computed of it; status() and every read tell. No function here throws.
