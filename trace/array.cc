@@ -10,6 +10,7 @@
 #include "base/tensor.h"
 #include "graph/tensors.h"
 #include "kiln/trace.h"
+#include "trace/extents.h"
 #include "trace/failure.h"
 #include "trace/function.h"
 #include "trace/node.h"
@@ -19,15 +20,27 @@
 
 namespace kiln {
 
-Ints::Ints(std::initializer_list<int64_t> values) { Assign(values.begin(), values.size()); }
-Ints::Ints(const std::vector<int64_t>& values) { Assign(values.data(), values.size()); }
-void Ints::Assign(const int64_t* values, size_t size) {
+Ints::Ints(std::initializer_list<int64_t> values) {
+  std::copy(values.begin(), values.end(), Resize(values.size()));
+}
+Ints::Ints(const std::vector<int64_t>& values) {
+  std::copy(values.begin(), values.end(), Resize(values.size()));
+}
+Ints::Ints(std::initializer_list<ArrayDim> values) { Assign(values.begin(), values.size()); }
+Ints::Ints(const ArrayShape& values) { Assign(values.data(), values.size()); }
+int64_t* Ints::Resize(size_t size) {
   given_ = true;
   size_ = size;
-  if (size <= few_.size())
-    std::copy_n(values, size, few_.begin());
-  else
-    many_.assign(values, values + size);
+  if (size <= few_.size()) return few_.data();
+  many_.resize(size);
+  return many_.data();
+}
+void Ints::Assign(const ArrayDim* values, size_t size) {
+  std::transform(values, values + size, Resize(size),
+                 [](const ArrayDim& value) { return value.number(); });
+  if (std::none_of(values, values + size, [](const ArrayDim& value) { return value.known(); }))
+    return;
+  for (size_t i = 0; i < size; ++i) dims_.push_back(values[i].dim());
 }
 
 Array::Array(const Array& other) noexcept : node_(tracing::Share(other.node_)) {}
@@ -103,7 +116,13 @@ DType Array::dtype() const { return node_ != nullptr ? node_->type.type : DType:
 std::vector<int64_t> Array::extents() const {
   return node_ != nullptr ? node_->type.shape() : std::vector<int64_t>();
 }
-Shape Array::shape() const { return ToShape(extents()); }
+ArrayShape Array::shape() const {
+  const tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  if (node_ != nullptr && thread != nullptr && thread->call != nullptr && thread->call->Owns(node_))
+    return tracing::ShapeOf(node_->id, node_->type);
+  const std::vector<int64_t> numbers = extents();
+  return ArrayShape(numbers.begin(), numbers.end());
+}
 int Array::rank() const { return node_ != nullptr ? node_->type.rank : 0; }
 int64_t Array::num_elements() const { return node_ != nullptr ? node_->type.num_elements() : 0; }
 
@@ -158,21 +177,22 @@ Array Array::operator()(std::initializer_list<Index> places, Location where) con
   }
   static const OpDef* const slice = tracing::FindOperator("slice");
   static const OpDef* const squeeze = tracing::FindOperator("squeeze");
-  std::vector<int64_t> starts, ends, steps, axes, dropped;
+  ArrayShape starts, ends;
+  std::vector<int64_t> steps, axes, dropped;
   for (const Index& index : places) {
     const auto axis = static_cast<int64_t>(axes.size());
+    const int64_t begin = index.range.begin.number();
     starts.push_back(index.range.begin);
     // The place before the end: -1 begins the last element, and one past it is no number.
-    ends.push_back(index.drops && index.range.begin == -1 ? INT64_MAX : index.range.end);
+    ends.push_back(index.drops && begin == -1 ? ArrayDim(INT64_MAX) : index.range.end);
     steps.push_back(index.range.step);
     axes.push_back(axis);
     if (index.drops) dropped.push_back(axis);
     const int64_t extent = axis < rank() ? node_->type.extents[static_cast<size_t>(axis)] : 0;
-    if (index.drops && axis < rank() &&
-        (index.range.begin >= extent || index.range.begin < -extent)) {
+    if (index.drops && axis < rank() && (begin >= extent || begin < -extent)) {
       return Array(tracing::NewErrorNode(Invalid("array ", node_->type.ToString(), ", axis ", axis,
-                                                 ": place ", index.range.begin, " is not one of ",
-                                                 extent, " (", tracing::ToString(where), ")")));
+                                                 ": place ", begin, " is not one of ", extent, " (",
+                                                 tracing::ToString(where), ")")));
     }
   }
   const Operand self(*this, where);

@@ -51,6 +51,34 @@ void AppendAttribute(Words& words, const Attribute& a) {
   }
 }
 
+bool Same(const Attribute& a, const Attribute& b) {
+  if (a.kind != b.kind || std::strcmp(a.name, b.name) != 0) return false;
+  switch (a.kind) {
+    case Attribute::Kind::kAbsent:
+      return true;
+    case Attribute::Kind::kInt:
+      return a.integer == b.integer;
+    case Attribute::Kind::kFloat:
+      return std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number);
+    case Attribute::Kind::kString:
+      return a.text == b.text;
+    case Attribute::Kind::kInts:
+      return std::equal(a.ints, a.ints + a.size, b.ints, b.ints + b.size);
+    case Attribute::Kind::kType:
+      return a.type == b.type;
+  }
+  return false;
+}
+
+// Of texts and lists: to where the form has them.
+void PointTo(const AttrValue& value, Attribute& a) {
+  if (const auto* text = std::get_if<std::string>(&value)) a.text = *text;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    a.ints = list->data();
+    a.size = list->size();
+  }
+}
+
 AttrValue ValueOf(const Attribute& a) {
   switch (a.kind) {
     case Attribute::Kind::kFloat:
@@ -63,6 +91,22 @@ AttrValue ValueOf(const Attribute& a) {
       return a.type;
     default:
       return a.integer;
+  }
+}
+
+// Attributes of the form, and how they were given: with the names of the operator's record, and the
+// values that the form has. A name that is none of them is not in `given`, which then has too few.
+void SetAttributes(CallForm& form, std::span<const Attribute> attributes) {
+  for (const Attribute& attribute : attributes)
+    if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
+  for (const Attribute& attribute : attributes) {
+    for (const AttrSpec& spec : form.op->attrs) {
+      if (absl::string_view(spec.name) != attribute.name) continue;
+      Attribute& given = form.given.emplace_back(attribute);
+      given.name = spec.name;
+      if (const auto value = form.attrs.find(spec.name); value != form.attrs.end())
+        PointTo(value->second, given);
+    }
   }
 }
 
@@ -99,6 +143,12 @@ absl::StatusOr<Graph> GraphOf(const CallForm& form, std::span<const ValueType* c
 
 }  // namespace
 
+bool CallForm::HasBeenGiven(std::span<const Attribute> attributes) const {
+  for (size_t k = 0; k < given.size(); ++k)
+    if (!Same(attributes[k], given[k])) return false;
+  return true;
+}
+
 std::string CallForm::ToString() const {
   std::string text = op->name;
   std::vector<std::string> parts;
@@ -119,19 +169,17 @@ std::string CallForm::ToString() const {
 
 absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
                                                 std::span<const Attribute> attributes,
-                                                size_t num_results) {
-  const CallForm*& plain = plain_[PlainPlace(op)];
-  if (attributes.empty() && plain != nullptr && plain->op == &op &&
-      plain->num_results == num_results)
-    return plain;
+                                                size_t num_results, const CallForm* likely) {
+  const CallForm*& recent = RecentOf(op);
+  const CallForm* const known[] = {recent, likely};
+  for (const CallForm* const form : known)
+    if (form != nullptr && form->Is(op, attributes, num_results)) return form;
   key_.clear();
   key_.push_back(std::bit_cast<uintptr_t>(&op));
   key_.push_back(num_results);
   for (const Attribute& attribute : attributes) AppendAttribute(key_, attribute);
-  if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end()) {
-    if (attributes.empty()) plain = found->second;
-    return found->second;
-  }
+  if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end())
+    return recent = found->second;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(forms_.size()));
     forms_.emplace_back();
@@ -142,12 +190,10 @@ absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
   form.id = free_.back();
   form.num_results = num_results;
   FindCounts(form);
-  for (const Attribute& attribute : attributes)
-    if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
+  SetAttributes(form, attributes);
   by_words_.emplace(key_, &form);
   free_.pop_back();
-  if (attributes.empty()) plain = &form;
-  return &form;
+  return recent = &form;
 }
 
 void CallTable::Keep(const std::vector<const CallForm*>& forms) {
@@ -155,7 +201,7 @@ void CallTable::Keep(const std::vector<const CallForm*>& forms) {
   for (const CallForm* const form : forms) kept[form->id] = true;
   std::erase_if(by_words_, [&](const auto& entry) { return !kept[entry.second->id]; });
   types_.clear();
-  plain_.fill(nullptr);
+  recent_.fill(nullptr);
   free_.clear();
   for (size_t id = 0; id < kept.size(); ++id) {
     last_[id] = {};
@@ -166,8 +212,8 @@ void CallTable::Keep(const std::vector<const CallForm*>& forms) {
   most_ = std::max(kMost, 2 * by_words_.size());
 }
 
-size_t CallTable::PlainPlace(const OpDef& op) {
-  return static_cast<size_t>(Mix(0, std::bit_cast<uintptr_t>(&op)) % 128);
+const CallForm*& CallTable::RecentOf(const OpDef& op) {
+  return recent_[static_cast<size_t>(Mix(0, std::bit_cast<uintptr_t>(&op)) % recent_.size())];
 }
 
 bool CallTable::IsLast(const Last& last, std::span<const ValueType* const> operands) const {

@@ -25,20 +25,29 @@ namespace kiln::tracing {
 struct CallForm {
   const OpDef* op = nullptr;
   Attrs attrs;
+  std::vector<Attribute> given;  // all of a call, absent ones too: views of `op` and `attrs`
   uint32_t id = 0;
   size_t num_results = 1;
   // Operands that are coordinates, or the step of random numbers: their type is their own.
   size_t first_count = SIZE_MAX, last_count = SIZE_MAX;
   bool Counts(size_t k) const { return k >= first_count && k <= last_count; }
+  // Whether a call is of this form, where that is seen at once; false: ask the table.
+  bool Is(const OpDef& other, std::span<const Attribute> attributes, size_t results) const {
+    return op == &other && num_results == results && given.size() == attributes.size() &&
+           (given.empty() || HasBeenGiven(attributes));
+  }
+  // As many as there are.
+  bool HasBeenGiven(std::span<const Attribute> attributes) const;
   // "softmax {axis = 1}"
   std::string ToString() const;
 };
 
 class CallTable {
  public:
-  // The form of these; lives as long as the table. kInvalidArgument: an attribute is wrong.
+  // The form of these; lives as long as the table. `likely` is one of its forms, or null.
+  // kInvalidArgument: an attribute is wrong.
   absl::StatusOr<const CallForm*> Find(const OpDef& op, std::span<const Attribute> attributes,
-                                       size_t num_results);
+                                       size_t num_results, const CallForm* likely = nullptr);
   // Types of the results for operands of these types; null is an absent one. Valid until the next
   // call. An error as the operator's rule says.
   absl::StatusOr<std::span<const ValueType>> Infer(const CallForm& form,
@@ -60,7 +69,7 @@ class CallTable {
     std::vector<ValueType> operands;  // empty: an absent one was among them, or nothing yet
     const std::vector<ValueType>* results = nullptr;
   };
-  static size_t PlainPlace(const OpDef& op);
+  const CallForm*& RecentOf(const OpDef& op);
   absl::StatusOr<const std::vector<ValueType>*> InferAnew(
       const CallForm& form, std::span<const ValueType* const> operands);
   bool IsLast(const Last& last, std::span<const ValueType* const> operands) const;
@@ -69,8 +78,8 @@ class CallTable {
   std::deque<CallForm> forms_;  // by number; some are free
   std::vector<uint32_t> free_;
   std::deque<Last> last_;  // by form
-  // Of calls without attributes, by address: a form, or that of another operator.
-  std::array<const CallForm*, 128> plain_ = {};
+  // What calls of an operator were last, by its address; or those of another operator.
+  std::array<const CallForm*, 128> recent_ = {};
   std::unordered_map<Words, const CallForm*, WordsHash, WordsEqual> by_words_;
   std::unordered_map<Words, std::vector<ValueType>, WordsHash, WordsEqual> types_;
   Words key_;

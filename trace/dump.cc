@@ -26,7 +26,7 @@
 #include "trace/engine.h"
 #include "trace/failure.h"
 #include "trace/function.h"
-#include "trace/steps.h"
+#include "trace/log_graph.h"
 
 namespace kiln::tracing {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/check_options.h"
+#include "trace/extents.h"
 #include "trace/failure.h"
 #include "trace/mismatch.h"
 
@@ -58,7 +59,7 @@ void Function::Tidy() {
   std::vector<const CallForm*> forms;
   for (const auto& record : records_)
     for (const Operation& operation : record->log.operations)
-      if (operation.form != nullptr) forms.push_back(operation.form);
+      if (operation.form != nullptr) forms.insert(forms.end(), {operation.form, operation.open});
   table_.Keep(forms);
   steps_.Clear();
 }
@@ -256,6 +257,11 @@ absl::Status CallCore::CheckCall(const CallForm& form, std::span<const ValueType
   return absl::OkStatus();
 }
 
+absl::StatusOr<const CallForm*> CallCore::Open(const Request& request, const CallForm* form) {
+  const OpenAttributes open(request.op, request.attributes, log_);
+  return open.any() ? table_.Find(request.op, open.list(), form->num_results) : form;
+}
+
 absl::Status CallCore::Compare() {
   if (replayed_ == nullptr) return absl::OkStatus();
   const size_t begin = log_.operations.back().first_word, end = log_.words.size();
@@ -272,7 +278,7 @@ absl::Status CallCore::Compare() {
 
 absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
   KILN_RETURN_IF_ERROR(status_);
-  log_.Begin(kind, nullptr, node != nullptr ? 1 : 0, where);
+  log_.Begin(kind, nullptr, nullptr, node != nullptr ? 1 : 0, where);
   if (node != nullptr) log_.AddNode(node);
   return Compare();
 }
@@ -392,7 +398,7 @@ absl::Status CallCore::AddReturn(Array* results, size_t count) {
     if (node->failed()) return node->error;
     if (!Owns(node)) KILN_RETURN_IF_ERROR(Evaluate(node, Location()));
   }
-  log_.Begin(Operation::Kind::kResults, nullptr, count, Location());
+  log_.Begin(Operation::Kind::kResults, nullptr, nullptr, count, Location());
   for (size_t k = 0; k < count; ++k) log_.AddNode(results[k].node());
   KILN_RETURN_IF_ERROR(Compare());
   if (records()) {

@@ -74,6 +74,7 @@ class CallCore : public Recorder {
   absl::Status failure() const override { return status_; }
   absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
+  absl::StatusOr<const CallForm*> Open(const Request& request, const CallForm* form) override;
   absl::Status Compare() override;
 
  private:

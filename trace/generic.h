@@ -5,8 +5,9 @@
 //
 //   x * y + 1 for x [64, 3], y [3], then for x [100, 3], y [3]:  x [n0, 3], y [3]
 //
-// A function that makes an attribute of an extent (`x({Slice{0, n - 1}})`) has other operations for
-// each, and no Generic; a number of an extent is an input. Belongs to one caller at a time.
+// A function that makes an attribute of an extent's number (`x({Slice{0, n.number() - 1}})`) has
+// other operations for each, and no Generic; with the extent itself (kiln::ArrayDim) they are the
+// same. A number of an extent is an input. Belongs to one caller at a time.
 #ifndef KILN_TRACE_GENERIC_H_
 #define KILN_TRACE_GENERIC_H_
 

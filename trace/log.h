@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "kiln/trace.h"
+#include "kiln/array.h"
 #include "trace/call_table.h"
 #include "trace/node.h"
 #include "trace/value_type.h"
@@ -54,7 +54,10 @@ inline Device DeviceOf(uint64_t bits) {
 struct Operation {
   enum class Kind : uint8_t { kCall, kRead, kExclude, kResume, kResults };
   Kind kind = Kind::kCall;
-  const CallForm* form = nullptr;                // of kCall
+  const CallForm* form = nullptr;  // of kCall
+  // The same for any extents of the values before it, where attributes are made of those
+  // (extents.h); else `form`. It is what words have.
+  const CallForm* open = nullptr;
   uint32_t first_operand = 0, num_operands = 0;  // in Log::operands
   uint32_t first_result = kAbsent;               // of kCall: values in a row
   uint32_t first_word = 0;
@@ -99,16 +102,18 @@ class Log {
   bool constant_arrays = false;
 
   // Begins an operation; as many operands follow.
-  void Begin(Operation::Kind kind, const CallForm* form, size_t operand_count, Location where) {
+  void Begin(Operation::Kind kind, const CallForm* form, const CallForm* open, size_t operand_count,
+             Location where) {
     Operation& operation = operations.emplace_back();
     operation.kind = kind;
     operation.form = form;
+    operation.open = open;
     operation.first_operand = static_cast<uint32_t>(operands.size());
     operation.first_word = static_cast<uint32_t>(words.size());
     operation.where = where;
     // The count says where the next operation begins: words have one reading.
     words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
-                    (form != nullptr ? form->id : 0));
+                    (open != nullptr ? open->id : 0));
   }
   void AddAbsent();
   void AddNumber(LogValue::Kind kind, DType type, uint64_t bits);

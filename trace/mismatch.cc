@@ -53,7 +53,7 @@ std::string TextOf(const Log& log, const Operation& operation, const Log* other)
   std::string text;
   switch (operation.kind) {
     case Operation::Kind::kCall:
-      text = operation.form->ToString();
+      text = operation.open->ToString();
       break;
     case Operation::Kind::kRead:
       text = "read";
@@ -122,7 +122,7 @@ TraceError ClassOf(const Log& record, const Operation& expected, const Log& log,
   if (expected.form->op != got.form->op) return TraceError::kOperation;
   const auto was = record.OperandsOf(expected), is = log.OperandsOf(got);
   if (was.size() != is.size()) return TraceError::kInputCount;
-  if (expected.form != got.form) return TraceError::kAttributes;
+  if (expected.open != got.open) return TraceError::kAttributes;
   for (size_t k = 0; k < is.size(); ++k)
     if (const auto found = ClassOf(record, log, at, k)) return *found;
   return TraceError::kOperation;

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "exec/device_use.h"
+#include "trace/log_graph.h"
 
 namespace kiln::tracing {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/recorder.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -20,6 +21,11 @@ namespace {
 bool Decides(const Request& request, size_t k) {
   static const OpDef* const pow = FindOp("pow");
   return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
+}
+
+bool IsMadeOfExtents(const Request& request) {
+  return std::any_of(request.attributes.begin(), request.attributes.end(),
+                     [](const Attribute& attribute) { return attribute.dims != nullptr; });
 }
 
 absl::Status At(const absl::Status& status, Location where) {
@@ -80,15 +86,27 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
   return absl::OkStatus();
 }
 
+const CallForm* Recorder::Likely(std::span<const Attribute> attributes) const {
+  const size_t at = log_.operations.size();
+  if (attributes.empty() || replayed_ == nullptr || at >= replayed_->operations.size())
+    return nullptr;
+  return replayed_->operations[at].form;
+}
+
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
-  KILN_ASSIGN_OR_RETURN(const CallForm* const form,
-                        table_.Find(request.op, request.attributes, results.size()));
+  KILN_ASSIGN_OR_RETURN(
+      const CallForm* const form,
+      table_.Find(request.op, request.attributes, results.size(), Likely(request.attributes)));
   KILN_RETURN_IF_ERROR(FindTypes(request, *form));
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), request.where));
-  log_.Begin(Operation::Kind::kCall, form, request.operands.size(), request.where);
+  const CallForm* open = form;
+  if (IsMadeOfExtents(request)) {
+    KILN_ASSIGN_OR_RETURN(open, Open(request, form));
+  }
+  log_.Begin(Operation::Kind::kCall, form, open, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsAbsent(operand)) {
@@ -118,7 +136,8 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   using Kind = TypedOperand::Kind;
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
-  KILN_ASSIGN_OR_RETURN(const CallForm* const form, table_.Find(op, attributes, results.size()));
+  KILN_ASSIGN_OR_RETURN(const CallForm* const form,
+                        table_.Find(op, attributes, results.size(), Likely(attributes)));
   operands_.types.assign(operands.size(), nullptr);
   for (size_t k = 0; k < operands.size(); ++k) {
     const TypedOperand& operand = operands[k];
@@ -128,7 +147,7 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   }
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), where));
-  log_.Begin(Operation::Kind::kCall, form, operands.size(), where);
+  log_.Begin(Operation::Kind::kCall, form, form, operands.size(), where);
   for (const TypedOperand& operand : operands) {
     if (operand.kind == Kind::kAbsent)
       log_.AddAbsent();

@@ -75,6 +75,11 @@ class Recorder {
   virtual bool needs_values() const { return true; }
   // Why nothing is written down any more.
   virtual absl::Status failure() const { return absl::OkStatus(); }
+  // The form of a request that is made of extents, for any that this log's values have; `form` is
+  // that of its numbers.
+  virtual absl::StatusOr<const CallForm*> Open(const Request& /*request*/, const CallForm* form) {
+    return form;
+  }
   // Called before a call is written down: makes room where the table has too many forms.
   virtual void Tidy() {}
   // What is written down next; an error ends it before it is.
@@ -90,6 +95,8 @@ class Recorder {
   const Log* replayed_ = nullptr;
 
  private:
+  // What the next call is, which has attributes, as the record has it; null: there is none.
+  const CallForm* Likely(std::span<const Attribute> attributes) const;
   absl::Status FindTypes(const Request& request, const CallForm& form);
   // Makes sure that the node can be an operand.
   absl::Status CheckOperand(Node* node, Location where);

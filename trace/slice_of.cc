@@ -18,8 +18,8 @@ Places PlacesOf(const Slice& slice, int64_t extent) {
   const int64_t lowest_end = forwards ? 0 : -1, highest = forwards ? extent : extent - 1;
   // No overflow: an extent is at least 0.
   const auto counted = [&](int64_t bound) { return bound < 0 ? bound + extent : bound; };
-  const int64_t begin = std::min(std::max<int64_t>(counted(slice.begin), 0), highest);
-  const int64_t end = std::min(std::max(counted(slice.end), lowest_end), highest);
+  const int64_t begin = std::min(std::max<int64_t>(counted(slice.begin.number()), 0), highest);
+  const int64_t end = std::min(std::max(counted(slice.end.number()), lowest_end), highest);
   const int64_t span = forwards ? end - begin : begin - end;
   const uint64_t step = forwards ? static_cast<uint64_t>(slice.step)
                                  : uint64_t{0} - static_cast<uint64_t>(slice.step);
@@ -42,7 +42,7 @@ std::optional<Tensor> SliceOf(const Tensor& whole, std::initializer_list<Index> 
     const Index index = axis < places.size() ? places.begin()[axis] : Index(Slice{});
     if (index.range.step == 0) return std::nullopt;
     if (index.drops) {
-      const int64_t place = index.range.begin;
+      const int64_t place = index.range.begin.number();
       if (place >= extent || place < -extent) return std::nullopt;
       offset += (place < 0 ? place + extent : place) * stride;
       continue;

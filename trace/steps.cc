@@ -2,111 +2,14 @@
 #include "trace/steps.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/compile.h"
-#include "exec/binding.h"
+#include "trace/log_graph.h"
 
 namespace kiln::tracing {
-namespace {
-
-// Operations of a log as nodes, and the values from outside that they need.
-class Converter {
- public:
-  Converter(const Log& log, const Log* other, Constants constants, Graph& graph)
-      : log_(log),
-        other_(other),
-        all_(constants == Constants::kAll),
-        graph_(graph),
-        ids_(log.values.size()) {}
-
-  absl::StatusOr<ValueId> OperandOf(uint32_t id) {
-    if (id == kAbsent) return ValueId{};
-    if (ids_[id].valid()) return ids_[id];
-    const LogValue& value = log_.values[id];
-    if (value.kind == LogValue::Kind::kConstant || IsConstantArray(value) ||
-        (value.kind == LogValue::Kind::kNumber && all_ && log_.exact))
-      return ids_[id] = graph_.AddConstant("", ElementsOf(value));
-    operands.push_back(id);
-    return ids_[id] = graph_.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type,
-                                      ShapeOf(id));
-  }
-
-  absl::Status Add(const Operation& operation) {
-    std::vector<ValueId> inputs;
-    for (const uint32_t id : log_.OperandsOf(operation)) {
-      KILN_ASSIGN_OR_RETURN(inputs.emplace_back(), OperandOf(id));
-    }
-    const CallForm& form = *operation.form;
-    KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
-                          graph_.AddNode(*form.op, std::move(inputs), form.attrs, "",
-                                         std::vector<std::string>(form.num_results)));
-    for (size_t k = 0; k < results.size(); ++k) ids_[operation.first_result + k] = results[k];
-    return absl::OkStatus();
-  }
-
-  std::vector<uint32_t> operands;
-
- private:
-  Shape ShapeOf(uint32_t id) {
-    const ValueType& type = log_.values[id].type;
-    Shape shape = ToShape(type.shape());
-    for (size_t i = 0; other_ != nullptr && i < shape.size(); ++i) {
-      const std::pair both(type.extents[i], other_->values[id].type.extents[i]);
-      if (both.first == both.second) continue;
-      const size_t symbol = symbols_.emplace(both, symbols_.size()).first->second;
-      shape[i] = Dim::Symbol(absl::StrCat("n", symbol));
-    }
-    return shape;
-  }
-
-  bool IsConstantArray(const LogValue& value) const {
-    if (value.kind != LogValue::Kind::kCaptured || value.node == nullptr || !all_ ||
-        !log_.constant_arrays)
-      return false;
-    const Tensor& tensor = value.node->tensor;
-    return tensor.device() == Device() && UsableAsIs(tensor);
-  }
-
-  const Log& log_;
-  const Log* const other_;
-  const bool all_;
-  std::map<std::pair<int64_t, int64_t>, size_t> symbols_;  // by the two extents of an axis
-  Graph& graph_;
-  std::vector<ValueId> ids_;
-};
-
-}  // namespace
-
-Tensor ElementsOf(const LogValue& value) {
-  if (value.node != nullptr) return value.node->tensor;
-  Tensor number = Tensor::Allocate(value.type.type, {});
-  std::memcpy(number.data(), &value.bits, SizeOf(value.type.type));
-  return number;
-}
-
-absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
-                              const std::vector<uint32_t>& results, Constants constants,
-                              std::vector<uint32_t>& operands, const Log* other) {
-  Graph graph;
-  graph.name = "trace";
-  Converter convert(log, other, constants, graph);
-  for (size_t i = begin; i < end; ++i) {
-    if (log.operations[i].kind == Operation::Kind::kCall)
-      KILN_RETURN_IF_ERROR(convert.Add(log.operations[i]));
-  }
-  for (size_t k = 0; k < results.size(); ++k) {
-    KILN_ASSIGN_OR_RETURN(const ValueId id, convert.OperandOf(results[k]));
-    graph.AddOutput(id, absl::StrCat("y", k));
-  }
-  operands = std::move(convert.operands);
-  return graph;
-}
 
 // Whether it is to be computed, by the results that are known to be needed.
 bool Steps::IsNeeded(const Operation& operation) const {

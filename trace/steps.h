@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "graph/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "trace/engine.h"
@@ -20,20 +19,6 @@
 #include "trace/words.h"
 
 namespace kiln::tracing {
-
-// Of a number, or of an array that is held.
-Tensor ElementsOf(const LogValue& value);
-
-// What a graph has as constants: numbers that decide what is computed, or all that the log says is
-// constant.
-enum class Constants : uint8_t { kFew, kAll };
-
-// Operations [begin, end) of a log as a graph that gives `results`. Its inputs are `operands`,
-// values of the log. Their extents that `other`, a log with the same operations, has otherwise are
-// symbols.
-absl::StatusOr<Graph> ToGraph(const Log& log, size_t begin, size_t end,
-                              const std::vector<uint32_t>& results, Constants constants,
-                              std::vector<uint32_t>& operands, const Log* other = nullptr);
 
 class Steps {
  public:

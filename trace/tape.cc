@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "graph/op.h"
 #include "kiln/gradients.h"
-#include "trace/steps.h"
+#include "trace/log_graph.h"
 
 namespace kiln::tracing {
 class Tape::Maker {

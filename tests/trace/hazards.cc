@@ -29,7 +29,9 @@ constexpr char kWritten[] = "written into a captured array or an argument";
 constexpr char kAliases[] =
     "one array or parts of one buffer as several arguments or captured arrays, other strides";
 constexpr char kArgumentType[] = "an argument of another type";
-constexpr char kExtents[] = "arguments of other extents: one less, from or to 1, from or to 0";
+constexpr char kExtents[] =
+    "arguments of other extents: one less, from or to 1, from or to 0; attributes are made of "
+    "numbers, or of `ArrayDim`";
 constexpr char kDevices[] = "an argument or captured array on another device";
 constexpr char kBranches[] = "control flow by a value that was read";
 constexpr char kNewBranches[] = "control flow by an element of an argument, where there was none";

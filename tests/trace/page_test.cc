@@ -26,6 +26,16 @@ absl::Status Frozen() {
   return act.status();
 }
 
+absl::Status Extents() {
+  // extents
+  auto differences = kiln::trace([](const Array& a) {
+    const ArrayDim n = a.shape()[0];
+    return a({Slice{1, n}}) - a({Slice{0, n - 1}});
+  });
+  for (const int64_t n : {3, 4, 5, 6}) differences(Array::full({n}, 1));  // one program for all n
+  return differences.status();
+}
+
 absl::Status Dumped() {
   // dumped
   TraceOptions options;
@@ -82,8 +92,10 @@ TEST_F(TracePage, ItsSnippetsRun) {
   struct {
     const char* name;
     absl::Status (*run)();
-  } const snippets[] = {
-      {"frozen", Frozen}, {"dumped", Dumped}, {"dumped elsewhere", DumpedElsewhere}};
+  } const snippets[] = {{"extents", Extents},
+                        {"frozen", Frozen},
+                        {"dumped", Dumped},
+                        {"dumped elsewhere", DumpedElsewhere}};
   for (const auto& [name, run] : snippets) {
     EXPECT_EQ(run(), absl::OkStatus()) << name;
     const std::string text = absl::StrCat("```cpp\n", SourceOf(name), "```\n");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,6 +21,10 @@ namespace kiln {
 namespace {
 
 using Shape64 = std::vector<int64_t>;
+
+int64_t NumElements(const Shape64& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 // Shapes of one value, by variant.
 using AllShapes = std::vector<Shape64>;
@@ -131,9 +137,14 @@ struct Maker {
     const int a = Value();
     AllShapes all = ShapesOf(a);
     if (RankOf(a) == 0) return Unary();
-    if (Below(2) == 0) {
+    const int64_t kind = Below(5);
+    if (kind < 2) {
       for (Shape64& shape : all) std::reverse(shape.begin(), shape.end());
       return Add({.op = "transpose", .operands = {a}}, std::move(all));
+    }
+    if (kind == 2) {
+      for (Shape64& shape : all) shape = {NumElements(shape)};
+      return Add({.op = "reshape", .operands = {a}}, std::move(all));
     }
     const int64_t axis = Below(static_cast<int64_t>(RankOf(a)));
     int64_t most = INT64_MAX;  // elements that all variants can do without
@@ -156,9 +167,13 @@ struct Maker {
 };
 
 // The attributes of a step on an operand of this shape: a slice ends as many elements before the
-// end as it says, whatever the extent is.
+// end as it says, whatever the extent is, and a reshape makes one axis of all.
 Attrs AttrsFor(const RandomStep& step, const Shape64& shape) {
   Attrs attrs = step.attrs;
+  if (step.op == "reshape") {
+    attrs["shape"] = std::vector<int64_t>{NumElements(shape)};
+    attrs["allowzero"] = int64_t{1};
+  }
   if (step.op != "slice") return attrs;
   const int64_t axis = std::get<std::vector<int64_t>>(attrs.at("axes"))[0];
   // An array with an error has no axes.
@@ -177,7 +192,20 @@ using Unary = Array (*)(const Operand&, Location);
 using Binary = Array (*)(const Operand&, const Operand&, Location);
 using Reduction = Array (*)(const Operand&, const ReduceSumAttributes&, Location);
 
-Array Apply(const RandomStep& step, const Attrs& attrs, const Operand& a, const Operand& b) {
+// The same two, of what the array says of its extents: a program has them for all extents.
+Ints FlatOf(const ArrayShape& shape) {
+  ArrayDim all = 1;
+  for (const ArrayDim& extent : shape) all = all * extent;
+  return {all};
+}
+Ints EndOf(const RandomStep& step, const ArrayShape& shape) {
+  const int64_t axis = std::get<std::vector<int64_t>>(step.attrs.at("axes"))[0];
+  return {shape[static_cast<size_t>(axis)] - step.less};
+}
+
+// Half of the ends are numbers.
+Array Apply(const RandomStep& step, const Attrs& attrs, const ArrayShape& shape, const Operand& a,
+            const Operand& b) {
   static const std::map<std::string, Unary> kUnary = {
       {"neg", neg},           {"exp", exp}, {"tanh", tanh},   {"sigmoid", sigmoid}, {"sqrt", sqrt},
       {"softsign", softsign}, {"abs", abs}, {"floor", floor}, {"relu", relu}};
@@ -200,7 +228,11 @@ Array Apply(const RandomStep& step, const Attrs& attrs, const Operand& a, const 
     return reduce_mean(a, {.axes = axes, .keepdims = IntOf(attrs, "keepdims")});
   if (step.op == "transpose") return transpose(a);
   if (step.op == "softmax") return softmax(a, {.axis = -1});
-  return slice(a, {.starts = ListOf(attrs, "starts"), .ends = ListOf(attrs, "ends"), .axes = axes});
+  if (step.op == "reshape") return reshape(a, {.shape = FlatOf(shape), .allowzero = 1});
+  const bool number = shape.empty() || step.operands[0] % 2 == 0;
+  return slice(a, {.starts = ListOf(attrs, "starts"),
+                   .ends = number ? ListOf(attrs, "ends") : EndOf(step, shape),
+                   .axes = axes});
 }
 
 }  // namespace
@@ -270,9 +302,9 @@ std::vector<Array> Compute(const RandomFunction& function, const std::vector<Arr
       operands.push_back(v >= 0 ? Operand(values[static_cast<size_t>(v)]) : Operand(step.number));
     }
     if (operands.size() < 2) operands.emplace_back();
-    const Attrs attrs =
-        AttrsFor(step, values[static_cast<size_t>(std::max(step.operands[0], 0))].extents());
-    Array made = Apply(step, attrs, operands[0], operands[1]);
+    const Array& first = values[static_cast<size_t>(std::max(step.operands[0], 0))];
+    const Attrs attrs = AttrsFor(step, first.extents());
+    Array made = Apply(step, attrs, first.shape(), operands[0], operands[1]);
     if (step.reads) (void)made.tensor();
     if (step.forgets) values[static_cast<size_t>(step.operands[0])] = Array();
     values.push_back(std::move(made));
