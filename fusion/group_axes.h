@@ -37,7 +37,7 @@ class GroupAxes {
   bool Inside(ValueId value) const { return Computes(value) || views_.count(value) != 0; }
   ValueId ViewedBy(ValueId view) const { return views_.at(view); }
 
-  // The kernel dims of each axis of a value inside, and of read `k` of `computed`, whatever its
+  // The kernel dims of each axis of a value inside (of LoopShape), and of read `k` of `computed`, whatever its
   // source.
   std::vector<Atoms> Axes(ValueId inside) const { return Leaves(axes_.at(inside)); }
   std::vector<Atoms> ReadAxes(ValueId computed, int k) const {
