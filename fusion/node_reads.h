@@ -58,8 +58,8 @@ struct NodeReads {
   uint64_t fill = 0;          // as IndexMap has it
 };
 
-// The reads of the producer of `value`, a scalar, reduce, index or scatter node. kUnimplemented if an index
-// is not affine.
+// The reads of the producer of `value`, a scalar, reduce, index or scatter node. kUnimplemented if
+// an index is not affine.
 absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value);
 
 // If `value` is a view, the value whose memory it is; else nothing.

@@ -13,7 +13,7 @@ namespace kiln {
 // Yes for kernels of add_at that loop, without reductions.
 Decision AcceptsSums(const Kernel& kernel);
 
-// True if what is added lies along the innermost dim in the output, too, at one place for all of it.
+// True if what is added lies along the innermost dim in the output, too, at one place for all.
 bool AddsRows(const Kernel& kernel);
 
 // The axis of the output that tasks divide among them: the first that is loaded.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements that depend on others in order: sorting, running sums, writes to places that data choose.
-// Only ordered sums to zeros have a form as a kernel (kernel/kernel.h, add_at).
+// Elements that depend on others in order: sorting, running sums, writes to places that data
+// choose. Only ordered sums to zeros have a form as a kernel (kernel/kernel.h, add_at).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -2,8 +2,8 @@
 // Sums at places that data choose (add_at, kernel/kernel.h): one loop over what is added, in order.
 //
 // The output is filled with zeros; then each task has a range of its outermost axis that is loaded,
-// and goes through all places for those within, so that no element is written by two tasks, and what
-// it takes comes in order whatever the tasks are. The innermost dim is vectorised if the output has
+// and goes through all places for those within, so that no element is written by two tasks, and
+// what it takes comes in order whatever the tasks are. The innermost dim is vectorised if the output has
 // it. Looking through the places is repeated for each task, so there are several only where an
 // element of the other dims has `shared` elements or more to it.
 //

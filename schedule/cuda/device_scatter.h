@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums at places that data choose (add_at, kernel/kernel.h) on a GPU: a thread for each element of a
-// row, in each of `parts` ranges of the output's first loaded axis.
+// Sums at places that data choose (add_at, kernel/kernel.h) on a GPU: a thread for each element of
+// a row, in each of `parts` ranges of the output's first loaded axis.
 //
-// One launch fills the output with zeros. In the other a thread goes through all places in order and
-// adds what belongs to its range, so that no two threads write one element, without atomics. A block
-// is `columns` threads along the innermost dim, if the output has that, by `rows` ranges.
+// One launch fills the output with zeros. In the other a thread goes through all places in order
+// and adds what belongs to its range: no two threads write one element, without atomics. A block is
+// `columns` threads along the innermost dim, if the output has that, by `rows` ranges.
 //
 // Example: `scatter columns=128 rows=1 parts=64`
 #ifndef KILN_SCHEDULE_CUDA_DEVICE_SCATTER_H_
