@@ -61,8 +61,8 @@ std::vector<Halide::Expr> OutputValues(const Kernel& kernel, const std::vector<s
 Halide::Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                               const std::vector<Halide::Var>& vars);
 
-// What an output of add_at adds where the innermost dim is at `x`, if it AddsRows, and all others at
-// `at`, their common row-major index: its value as in memory, and where it goes, innermost axis
+// What an output of add_at adds where the innermost dim is at `x`, if it AddsRows, and all others
+// at `at`, their common row-major index: its value as in memory, and where it goes, innermost axis
 // first.
 struct AddedElement {
   Halide::Expr value;

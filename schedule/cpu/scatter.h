@@ -3,9 +3,9 @@
 //
 // The output is filled with zeros; then each task has a range of its outermost axis that is loaded,
 // and goes through all places for those within, so that no element is written by two tasks, and
-// what it takes comes in order whatever the tasks are. The innermost dim is vectorised if the output has
-// it. Looking through the places is repeated for each task, so there are several only where an
-// element of the other dims has `shared` elements or more to it.
+// what it takes comes in order whatever the tasks are. The innermost dim is vectorised where the
+// output has it. Looking through the places is repeated for each task: there are several only where
+// an element of the other dims has `shared` elements or more to it.
 //
 // Example: `scatter step=32 task=32768`
 #ifndef KILN_SCHEDULE_CPU_SCATTER_H_
