@@ -72,6 +72,13 @@ class Emitter {
 
   absl::StatusOr<EmittedGroup> Run(const std::vector<ValueId>& outputs) {
     for (const ValueId output : outputs) {
+      if (NodeOf(output).op->kind == OpKind::kScatter) {
+        if (outputs.size() > 1)
+          return absl::UnimplementedError(
+              "sums at places that data choose are a kernel's only output");
+        KILN_RETURN_IF_ERROR(AddSums(output));
+        continue;
+      }
       KILN_ASSIGN_OR_RETURN(const int32_t stage, StageOf(output));
       KernelOutput& added = result_.kernel.outputs.emplace_back();
       added.type = graph_.value(output).type;
@@ -82,6 +89,43 @@ class Emitter {
   }
 
  private:
+  // A scatter's output: loaded axes first, then those of the slices.
+  absl::Status AddSums(ValueId value) {
+    KernelOutput& added = result_.kernel.outputs.emplace_back();
+    const Shape& shape = graph_.value(value).shape;
+    const std::vector<Atoms> axes = group_.Axes(value);
+    const size_t depth = group_.reads(value).reads.size() - 1;
+    Scope scope;
+    const At own(axes.size());
+    std::vector<IndexExpr> index;
+    const auto load = [&](const Dim& extent, Ex place) {
+      int copy = 0;
+      while (std::count(added.dims.begin(), added.dims.end(), Size(extent, copy)) > 0) ++copy;
+      added.dims.push_back(Size(extent, copy));
+      index.push_back(IndexExpr::Load(place.id));
+    };
+    for (size_t k = 0; k < depth; ++k) {
+      KILN_ASSIGN_OR_RETURN(const Ex place,
+                            ReadElement(value, static_cast<int>(k) + 1, own, scope));
+      load(shape[k], place);
+    }
+    if (depth == 0) load(1, Literal(scope.expr, DType::kI64, 0));  // all slices go to one
+    for (size_t k = depth; k < shape.size(); ++k) {
+      for (const Atom atom : axes[axes.size() - shape.size() + k]) {
+        added.dims.push_back(atom);
+        index.push_back(IndexExpr::Dim(atom));
+      }
+    }
+    KILN_ASSIGN_OR_RETURN(const Ex slice, ReadElement(value, 0, own, scope));
+    added.type = graph_.value(value).type;
+    const Ex root = AddAt(slice, std::move(index));
+    added.expr = std::move(scope.expr);
+    added.expr.set_root(root.id);
+    added.expr.Prune();
+    result_.summed = Flatten(axes);
+    return absl::OkStatus();
+  }
+
   Ex ReadStage(int32_t stage, ScalarExpr& expr) const {
     const Stage& from = result_.kernel.stages[static_cast<size_t>(stage)];
     std::vector<IndexExpr> index;

@@ -31,6 +31,7 @@ struct EmittedGroup {
   std::vector<std::vector<ReducedRun>> runs;  // by stage; none of a map
   std::vector<ValueId> inputs;                // of the graph, by kernel input
   std::vector<Dim> sizes;                     // extent of size kFirstSize + k
+  std::vector<int32_t> summed;                // dims of what a scatter's output adds, in order
 };
 
 // `outputs` in the order of the kernel's outputs. kUnimplemented, with a reason, if the group

@@ -49,6 +49,8 @@ absl::Status GroupAxes::Visit(ValueId value) {
     ValueId source = read.value;
     if (EnterViews(source)) {
       while (views_.count(source) != 0) source = views_.at(source);
+      if (graph_->node(graph_->value(source).producer).op->kind == OpKind::kScatter)
+        return absl::UnimplementedError("sums are known when all has been added");
       KILN_RETURN_IF_ERROR(Visit(source));
     }
   }
@@ -74,7 +76,7 @@ bool GroupAxes::EnterViews(ValueId value) {
 
 void GroupAxes::AddAxes(ValueId value) {
   AxisList& axes = axes_[value];
-  for (const Dim& extent : graph_->value(value).shape) axes.push_back(table_.New(extent));
+  for (const Dim& extent : LoopShape(*graph_, value)) axes.push_back(table_.New(extent));
 }
 
 absl::Status GroupAxes::ConstrainView(ValueId view) {

@@ -37,8 +37,8 @@ class GroupAxes {
   bool Inside(ValueId value) const { return Computes(value) || views_.count(value) != 0; }
   ValueId ViewedBy(ValueId view) const { return views_.at(view); }
 
-  // The kernel dims of each axis of a value inside, and of read `k` of `computed`, whatever its
-  // source.
+  // The kernel dims of each axis of a value inside (of its LoopShape), and of read `k` of
+  // `computed`, whatever its source.
   std::vector<Atoms> Axes(ValueId inside) const { return Leaves(axes_.at(inside)); }
   std::vector<Atoms> ReadAxes(ValueId computed, int k) const {
     return Leaves(read_axes_.at({computed, k}));

@@ -44,7 +44,7 @@ Decision CheckKernel(const Kernel& kernel, const DeviceModel& model) {
                                      caps.compile_work));
   }
   const Decision fuses = model.fuses(kernel);
-  if (fuses || StageByStageWillDo(kernel)) return Decision::Yes();
+  if (fuses || (!Scatters(kernel) && StageByStageWillDo(kernel))) return Decision::Yes();
   return Decision::No(absl::StrCat("no template takes them as one kernel (", fuses.reason(), ")"));
 }
 

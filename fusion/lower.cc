@@ -35,6 +35,10 @@ std::vector<int32_t> IterationOrder(const GroupAxes& group, const EmittedGroup& 
     break;
   }
   const std::vector<KernelOutput>& outputs = emitted.kernel.outputs;
+  if (outputs[0].adds()) {  // in the order in which updates lie
+    Insert(emitted.summed, order);
+    return order;
+  }
   const auto fuller = [](const KernelOutput& a, const KernelOutput& b) {
     return a.dims.size() < b.dims.size();
   };
@@ -63,7 +67,7 @@ absl::Status CheckDomain(const Kernel& kernel, const std::vector<int32_t>& order
     if (stage.kind == Stage::Kind::kReduce && !covers(stage.dims, stage.over)) return apart;
   }
   for (const KernelOutput& output : kernel.outputs) {
-    if (!covers(output.dims, {})) return apart;
+    if (!output.adds() && !covers(output.dims, {})) return apart;
   }
   return absl::OkStatus();
 }
@@ -91,7 +95,8 @@ class Numbering {
       ExprNode node = from.node(id);
       if (node.op == ScalarOp::kIndex || node.op == ScalarOp::kExtent) {
         node.ref = Number(node.ref);
-      } else if (node.op == ScalarOp::kRead) {
+      } else if (!node.index.empty()) {
+        for (ExprId& arg : node.args) arg = arg < 0 ? arg : map[static_cast<size_t>(arg)];
         for (IndexExpr& index : node.index) RewriteIndex(index, map);
         // A stage is read by identity, and its axes are in ascending order now.
         const auto first = [](const IndexExpr& index) {

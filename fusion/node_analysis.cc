@@ -41,6 +41,7 @@ Group::Kind KindOf(const Node& node, bool view) {
   switch (node.op->kind) {
     case OpKind::kScalar:
     case OpKind::kReduce:
+    case OpKind::kScatter:
       return Group::Kind::kKernel;
     case OpKind::kIndex:
       return view ? Group::Kind::kView : Group::Kind::kKernel;
@@ -114,9 +115,10 @@ class FactFinder {
     analysis.reduces = node.op->kind == OpKind::kReduce;
     analysis.plain = node.op->kind == OpKind::kScalar;
     analysis.cost = analysis.plain ? CostOf(ScalarBodyOf(graph_, node)) : 1;
-    // A reduction computes for each element that it reads.
-    const ValueId counted = analysis.reduces ? node.inputs[0] : node.outputs[0];
-    analysis.elements = static_cast<double>(EstimatedElements(graph_.value(counted).shape));
+    // A reduction, and a scatter, computes for each element that it reads.
+    const Shape& counted =
+        analysis.reduces ? graph_.value(node.inputs[0]).shape : LoopShape(graph_, node.outputs[0]);
+    analysis.elements = static_cast<double>(EstimatedElements(counted));
     return absl::OkStatus();
   }
 
@@ -191,7 +193,7 @@ class FactFinder {
                std::vector<DataEdge>& found) {
     if (!read.value.valid() || graph_.value(read.value).constant) return;
     DataEdge edge;
-    const Shape& shape = graph_.value(output).shape;
+    const Shape& shape = LoopShape(graph_, output);
     if (!read.Runs()) return AddEdge(consumer, read.value, edge, found);
     std::vector<bool> covered(shape.size(), false);
     for (const ReadAxis& axis : read.axes) {

@@ -52,6 +52,25 @@ NodeRead ReduceRead(const Graph& graph, const Node& node) {
   return read;
 }
 
+// Indices [.., depth] are read once for each coordinate.
+void AddScatterReads(const Graph& graph, const Node& node, NodeReads& reads) {
+  const int rank = static_cast<int>(graph.value(node.inputs[1]).shape.size());
+  reads.reads.push_back(BroadcastRead(graph, node.inputs[1], rank));
+  const Shape& indices = graph.value(node.inputs[0]).shape;
+  const int64_t depth = indices.back().constant().value_or(0);
+  for (int64_t k = 0; k < depth; ++k) {
+    NodeRead& read = reads.reads.emplace_back(NodeRead{node.inputs[0], {}});
+    for (size_t axis = 0; axis < indices.size(); ++axis) {
+      ReadAxis& added = read.axes.emplace_back();
+      if (indices[axis].IsConst(1)) continue;
+      const bool last = axis + 1 == indices.size();
+      added.kind = last ? Kind::kAffine : Kind::kSame;
+      added.out_axis = last ? -1 : static_cast<int>(axis);
+      if (last) added.offset = k;
+    }
+  }
+}
+
 // Translates one piece of an index map. Reads that its loaded axes need are appended to `reads`.
 class PieceReader {
  public:
@@ -139,6 +158,12 @@ class PieceReader {
 
 }  // namespace
 
+const Shape& LoopShape(const Graph& graph, ValueId value) {
+  const NodeId producer = graph.value(value).producer;
+  const bool sent = producer.v >= 0 && graph.node(producer).op->kind == OpKind::kScatter;
+  return graph.value(sent ? graph.node(producer).inputs[1] : value).shape;
+}
+
 bool NodeRead::Runs() const {
   return std::all_of(axes.begin(), axes.end(), [](const ReadAxis& axis) {
     return axis.kind == Kind::kOne || axis.kind == Kind::kSame || axis.kind == Kind::kReduced;
@@ -163,6 +188,9 @@ absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value) {
     case OpKind::kReduce:
       reads.reads.push_back(ReduceRead(graph, node));
       return reads;
+    case OpKind::kScatter:
+      AddScatterReads(graph, node, reads);
+      return reads;
     case OpKind::kIndex: {
       KILN_ASSIGN_OR_RETURN(const IndexMap map,
                             node.op->index(graph, node, OutputIndex(graph, value)));
@@ -176,7 +204,7 @@ absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value) {
     }
     default:
       return absl::UnimplementedError(
-          absl::StrCat("\"", node.op->name, "\" is no scalar, reduce or index operator"));
+          absl::StrCat("\"", node.op->name, "\" is no scalar, reduce, index or scatter operator"));
   }
 }
 

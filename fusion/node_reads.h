@@ -43,8 +43,13 @@ struct NodeRead {
   bool Runs() const;
 };
 
+// The shape over which the elements of `value` are computed, whose axes `out_axis` counts: its own,
+// or that of its updates if it is of a scatter node.
+const Shape& LoopShape(const Graph& graph, ValueId value);
+
 struct NodeReads {
-  std::vector<NodeRead> reads;  // scalar, reduce: one per input
+  // Scalar, reduce: one per input. Scatter: the updates, then each coordinate of a place.
+  std::vector<NodeRead> reads;
   struct Piece {
     int read;
     std::vector<IndexPiece::Bound> bounds;  // those that do not always hold
@@ -53,8 +58,8 @@ struct NodeReads {
   uint64_t fill = 0;          // as IndexMap has it
 };
 
-// The reads of the producer of `value`, a scalar, reduce or index node. kUnimplemented if an index
-// is not affine.
+// The reads of the producer of `value`, a scalar, reduce, index or scatter node. kUnimplemented if
+// an index is not affine.
 absl::StatusOr<NodeReads> ReadsOf(const Graph& graph, ValueId value);
 
 // If `value` is a view, the value whose memory it is; else nothing.

@@ -32,9 +32,11 @@
 namespace kiln {
 
 enum class OpKind : uint8_t {
-  kScalar,     // one output element from one element of each (broadcast) input: `scalar`
-  kReduce,     // `reduce` over attribute `axes`, with an optional map before and after
-  kIndex,      // output elements are input elements (or a fill) found by index arithmetic: `index`
+  kScalar,   // one output element from one element of each (broadcast) input: `scalar`
+  kReduce,   // `reduce` over attribute `axes`, with an optional map before and after
+  kIndex,    // output elements are input elements (or a fill) found by index arithmetic: `index`
+  kScatter,  // input 1, slices, added in order to zeros where the rows of input 0 say; the others'
+             // opposite: elements are not looked up but sent
   kComposite,  // means its `decompose`: softmax, layer_norm, gelu, batch_norm
   kLibrary,    // matmul, conv, pool: a thunk of exec/library, and a reference loop
   kHost,  // shape arithmetic and what depends on data: evaluated symbolically where possible, else

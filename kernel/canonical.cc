@@ -45,8 +45,9 @@ class StageChooser {
       if (!stage.reduce) map_stage_[At(stage.expr)] = true;
     }
     for (const FlatOutput& output : flat_.outputs) {
-      DimSet dims = 0;
-      for (const int32_t dim : output.dims) dims |= Bit(dim);
+      const bool adds = Node(At(output.expr)).op == ScalarOp::kAddAt;
+      DimSet dims = adds ? (DimSet{1} << flat_.num_iterated) - 1 : 0;
+      for (const int32_t dim : output.dims) dims |= adds ? 0 : Bit(dim);
       Use(output.expr, dims, false);
     }
     // The expression of a reduction is a place of use. It stands before every read of it, so it is
@@ -125,7 +126,8 @@ class StageChooser {
   void TopDown(size_t i) {
     const DimSet free = flat_.free[i];
     const bool varies = (site_[i] & ~free) == 0;
-    const bool wanted = !IsCheap(i) && (uses_[i] > 1 || !varies || forced_[i]);
+    const bool wanted =
+        !IsCheap(i) && Node(i).op != ScalarOp::kAddAt && (uses_[i] > 1 || !varies || forced_[i]);
     chosen_[i] = map_stage_[i] || (wanted && !(unsafe_[i] && guarded_[i]));
     const DimSet site = chosen_[i] ? free : site_[i];
     const bool guarded = guarded_[i] && !chosen_[i];
@@ -351,7 +353,13 @@ class Emitter {
       }
       out_.kernel.inputs.push_back(std::move(input));
     }
+    for (const KernelOutput& output : out_.kernel.outputs) {
+      for (const int32_t dim : output.dims) UseDim(dim);
+    }
     ForEachExpr([&](ScalarExpr& expr) { VisitSizes(expr, expr.root()); });
+    for (KernelOutput& output : out_.kernel.outputs) {
+      for (int32_t& dim : output.dims) dim = dim_[static_cast<size_t>(dim)];
+    }
     ForEachExpr([&](ScalarExpr& expr) { expr = Renumbered(expr); });
   }
 

@@ -233,7 +233,10 @@ std::pair<DimSet, DimSet> UsedDims(const Flat& flat, const std::vector<bool>& li
     }
   }
   for (const FlatOutput& output : flat.outputs) {
-    for (const int32_t dim : output.dims) iterated |= Bit(dim);
+    for (const int32_t dim : output.dims) (dim < flat.num_iterated ? iterated : sizes) |= Bit(dim);
+    // How often something is added depends on all dims.
+    if (flat.graph.node(output.expr).op == ScalarOp::kAddAt)
+      iterated |= (DimSet{1} << flat.num_iterated) - 1;
   }
   return {iterated, sizes};
 }

@@ -94,7 +94,7 @@ class Colorer {
     uint64_t hash =
         HashMix(below_[static_cast<size_t>(output.expr)],
                 static_cast<uint64_t>(output.type) * 4 + static_cast<uint64_t>(output.layout));
-    for (const int32_t dim : output.dims) hash = HashMix(hash, static_cast<uint64_t>(dim));
+    for (const int32_t dim : output.dims) hash = HashMix(hash, DimColor(dim));
     return hash;
   }
 

@@ -241,6 +241,8 @@ uint64_t EvalNode(const ScalarExpr& expr, const ExprNode& node, const uint64_t* 
       return CastBits(from, node.type, a[0]);
     case ScalarOp::kBitcast:
       return Bitcast(node.type, a[0]);
+    case ScalarOp::kAddAt:
+      return a[0];
     case ScalarOp::kRoundTo:
       return RoundTo(node.aux, a[0]);
     case ScalarOp::kEq:

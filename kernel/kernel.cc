@@ -18,9 +18,10 @@ constexpr size_t kMaxExprNodes = 65536;  // of one expression
 // What an expression may refer to.
 struct Scope {
   const Kernel& kernel;
-  std::string subject;         // the line, as errors name it
-  size_t stages;               // how many stages may be read
-  std::vector<bool> iterated;  // by dim: whether its coordinate exists here
+  std::string subject;                   // the line, as errors name it
+  size_t stages;                         // how many stages may be read
+  std::vector<bool> iterated;            // by dim: whether its coordinate exists here
+  const KernelOutput* output = nullptr;  // whose root may add
 };
 
 absl::Status Wrong(const Scope& scope, const std::string& what) {
@@ -146,6 +147,32 @@ absl::Status CheckLeaf(const Scope& scope, const ScalarExpr& expr, ExprId id) {
   }
 }
 
+// The operand of add_at has the type of the node, which is the root of the only output.
+absl::Status CheckAddAt(const Scope& scope, const ScalarExpr& expr, ExprId id) {
+  const ExprNode& node = expr.node(id);
+  if (scope.output == nullptr || id != expr.root() || scope.kernel.outputs.size() != 1)
+    return Wrong(scope, "\"add_at\" is only the root of a kernel's only output");
+  const KernelOutput& output = *scope.output;
+  const size_t bytes = SizeOf(node.type);
+  const bool number = IsNumber(node.type) && bytes >= 4 && output.type == node.type;
+  bool loads = false, fits = node.index.size() == output.dims.size();
+  for (size_t axis = 0; fits && axis < output.dims.size(); ++axis) {
+    const int32_t dim = output.dims[axis];
+    const IndexExpr& index = node.index[axis];
+    const bool own = scope.kernel.dims[static_cast<size_t>(dim)].iterated;
+    fits = own ? index == IndexExpr::Dim(dim) : index.load >= 0;
+    loads = loads || !own;
+    KILN_RETURN_IF_ERROR(CheckIndex(scope, expr, index, id));
+  }
+  if (!number || !fits || !loads || output.layout != Layout::kDense ||
+      expr.node(node.args[0]).type != node.type) {
+    return Wrong(scope,
+                 "\"add_at\" adds numbers of 32 or 64 bits to a dense output of their type, at its "
+                 "own coordinate along iterated dims and a loaded index along sizes");
+  }
+  return absl::OkStatus();
+}
+
 // Whether `node` with operand types `a`, `b`, `c` (kBool where absent) is well typed.
 bool WellTyped(const ExprNode& node, DType a, DType b, DType c) {
   const DType type = node.type;
@@ -226,6 +253,8 @@ absl::Status CheckExpr(const Scope& scope, const ScalarExpr& expr) {
     }
     if (Info(node.op).arity == 0) {
       KILN_RETURN_IF_ERROR(CheckLeaf(scope, expr, id));
+    } else if (node.op == ScalarOp::kAddAt) {
+      KILN_RETURN_IF_ERROR(CheckAddAt(scope, expr, id));
     } else if (!WellTyped(node, types[0], types[1], types[2])) {
       return Wrong(scope,
                    absl::StrCat(Quoted(Info(node.op).name), " gives ", Name(node.type), " from ",
@@ -290,9 +319,11 @@ absl::Status CheckOutput(const Kernel& kernel, size_t k) {
   const KernelOutput& output = kernel.outputs[k];
   Scope scope{kernel, absl::StrCat("out ", k), kernel.stages.size(),
               std::vector<bool>(kernel.dims.size(), false)};
-  if (!ValidDims(kernel, output.dims, true))
+  scope.output = &output;
+  if (!ValidDims(kernel, output.dims, !output.adds()))
     return Wrong(scope, "dims are not distinct iterated dims");
-  for (const int32_t dim : output.dims) scope.iterated[static_cast<size_t>(dim)] = true;
+  for (const int32_t dim : LoopDims(kernel, output))
+    scope.iterated[static_cast<size_t>(dim)] = true;
   KILN_RETURN_IF_ERROR(CheckExpr(scope, output.expr));
   if (ComputeType(output.type) != output.expr.type()) {
     return Wrong(scope, absl::StrCat("is ", Name(output.type), ", its expression ",
@@ -312,6 +343,15 @@ int Kernel::num_iterated() const {
   return static_cast<int>(
       std::count_if(dims.begin(), dims.end(), [](const KernelDim& dim) { return dim.iterated; }));
 }
+
+std::vector<int32_t> LoopDims(const Kernel& kernel, const KernelOutput& output) {
+  if (!output.adds()) return output.dims;
+  std::vector<int32_t> dims;
+  for (int32_t dim = 0; dim < kernel.num_iterated(); ++dim) dims.push_back(dim);
+  return dims;
+}
+
+bool Scatters(const Kernel& kernel) { return !kernel.outputs.empty() && kernel.outputs[0].adds(); }
 
 absl::Status Verify(const Kernel& kernel) {
   if (kernel.math != kMathVersion) {

@@ -18,10 +18,22 @@
 // functions by their expansions (math.h), and reductions by the rule below. Extents are run-time
 // arguments and no part of the text.
 //
+// Sums at places that data choose. An output whose root is add_at takes each element of the
+// iteration space where its index says, as the gradient of rows that were looked up does:
+//   dims a b
+//   sizes n0
+//   in   0 i64 [a] dense
+//   in   1 f32 [a, b] dense
+//   out  0 f32 [n0, b] dense = add_at[[in0[a]], b](in1[a, b])
+// An axis of it is an iterated dim, at its own coordinate, or a size, at a loaded index
+// (scalar_expr.h: negative ones count from the end, and all are clamped). Elements start at +0, and
+// what goes to one of them is added in the row-major order of the iterated dims.
+//
 // Invariants (Verify): dims of an operand, stage or output are distinct; a stage reads inputs and
 // earlier stages only; a stage's and an output's dims, and a reduction's `over`, are iterated dims
 // in ascending order (outputs: any order); an output's type is that of its expression, or f16/bf16
-// of an f32 expression; every read has one index per axis.
+// of an f32 expression; every read has one index per axis; an output of add_at is the only one,
+// dense, of its expression's type, which has 32 or 64 bits, and has a loaded axis.
 //
 // The meaning of a reduction. Reduced dims are taken one at a time, innermost (largest id) first:
 //   - the innermost iterated dim of the Kernel: block k holds elements [4096k, 4096k + 4096). In a
@@ -93,9 +105,14 @@ struct Stage {
 
 struct KernelOutput {
   DType type = DType::kF32;
-  std::vector<int32_t> dims;  // axis -> iterated dim, outermost first; any order: transposed store
+  // Axis -> iterated dim, outermost first; any order: transposed store. Of add_at: or a size.
+  std::vector<int32_t> dims;
   Layout layout = Layout::kDense;
   ScalarExpr expr;
+  bool adds() const {  // its root is add_at
+    return expr.root() >= 0 && static_cast<size_t>(expr.root()) < expr.nodes().size() &&
+           expr.node(expr.root()).op == ScalarOp::kAddAt;
+  }
   friend bool operator==(const KernelOutput&, const KernelOutput&) = default;
 };
 
@@ -111,6 +128,12 @@ struct Kernel {
   // The innermost iterated dim: the one with the lane rule. -1 if there is none.
   int innermost() const { return num_iterated() - 1; }
 };
+
+// The dims that an output is computed over: its own, or all iterated ones where it adds.
+std::vector<int32_t> LoopDims(const Kernel& kernel, const KernelOutput& output);
+
+// True if an output of the kernel adds; it is the only one then.
+bool Scatters(const Kernel& kernel);
 
 // Checks the invariants above; the error names the offending line. Thread-safe, as all free
 // functions here.

@@ -48,6 +48,7 @@ class Evaluator {
   }
 
   void RunOutput(const KernelOutput& output, const NaiveBuffer& buffer) {
+    if (output.adds()) return RunSums(output, buffer);
     ForEach(output.dims, 0, [&] {
       int64_t offset = 0;
       for (size_t k = 0; k < output.dims.size(); ++k)
@@ -58,6 +59,26 @@ class Evaluator {
 
  private:
   static size_t At(int32_t i) { return static_cast<size_t>(i); }
+
+  // A dense output: zeros, to which the elements of the space are added in order.
+  void RunSums(const KernelOutput& output, const NaiveBuffer& buffer) {
+    int64_t elements = 1;
+    for (const int32_t dim : output.dims) elements *= extents_[At(dim)];
+    for (int64_t i = 0; i < elements; ++i) StoreElement(buffer.data, output.type, i, 0);
+    if (elements == 0) return;
+    const ExprNode& root = output.expr.node(output.expr.root());
+    ForEach(LoopDims(kernel_, output), 0, [&] {
+      const uint64_t value = Value(output.expr);
+      int64_t offset = 0;
+      for (size_t k = 0; k < output.dims.size(); ++k) {
+        const int64_t extent = extents_[At(output.dims[k])];
+        offset = offset * extent + Index(root.index[k], extent, scratch_.data());
+      }
+      const uint64_t sum = LoadElement(buffer.data, output.type, offset);
+      StoreElement(buffer.data, output.type, offset,
+                   Combine(ReduceOp::kAdd, output.type, sum, value));
+    });
+  }
 
   void ForEach(const std::vector<int32_t>& dims, size_t k, const std::function<void()>& body) {
     if (k == dims.size()) return body();

@@ -56,7 +56,7 @@ constexpr ScalarOpInfo kOps[kNumScalarOps] = {
     {"atanh", 1, false, true},    {"exp2", 1, false, true},    {"expm1", 1, false, true},
     {"log2", 1, false, true},     {"log1p", 1, false, true},   {"softplus", 1, false, true},
     {"erfc", 1, false, true},     {"cbrt", 1, false, true},    {"fmod", 2, false, true},
-    {"philox", 2, false, true},
+    {"philox", 2, false, true},   {"add_at", 1, false, false},
 };
 
 // One bit pattern per value, so that equal constants are equal nodes and equal text.
@@ -289,6 +289,14 @@ Ex RoundTo(Ex a, DType type) {
   return {a.expr, a.expr->Add(std::move(node))};
 }
 
+Ex AddAt(Ex value, std::vector<IndexExpr> index) {
+  ExprNode node;
+  node.op = ScalarOp::kAddAt;
+  node.type = value.type();
+  node.args[0] = value.id;
+  node.index = std::move(index);
+  return {value.expr, value.expr->Add(std::move(node))};
+}
 Ex Select(Ex condition, Ex yes, Ex no) { return Apply(ScalarOp::kSelect, condition, yes, no); }
 Ex Guarded(Ex condition, Ex read, Ex otherwise) {
   return Apply(ScalarOp::kGuard, condition, read, otherwise);

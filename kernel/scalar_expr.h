@@ -29,6 +29,8 @@
 //   kGuard   (c, r, b) is select in which the reads of r count only where c holds: reads under a
 //            false guard may lie outside their operand and must not be performed.
 //
+//   kAddAt   of an output that takes ordered sums: kernel.h.
+//
 // Function nodes (kExp ... ) mean their expansions, see kernel/math.h. kFmod is C's fmod, exact for
 // all operands; kMod is for integers. kPhilox(counter, key) is Random123's Philox2x32-10 of u64: 64
 // bits that look random, those of counter + 1 unrelated to them; both words of the counter, and of
@@ -114,8 +116,9 @@ enum class ScalarOp : uint8_t {
   kCbrt,
   kFmod,
   kPhilox,
+  kAddAt,  // the operand, to be added at `index`: the root of an output only
 };
-inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kPhilox) + 1;
+inline constexpr int kNumScalarOps = static_cast<int>(ScalarOp::kAddAt) + 1;
 
 // Facts about an op: its name in text ("add", "fma", "select"), and how many operands it takes.
 struct ScalarOpInfo {
@@ -164,7 +167,7 @@ struct ExprNode {
   ExprId args[3] = {-1, -1, -1};
   int32_t ref = 0;                         // kRead, kParam, kIndex, kExtent
   ReadSource source = ReadSource::kInput;  // kRead
-  std::vector<IndexExpr> index;            // kRead: one per axis of the operand
+  std::vector<IndexExpr> index;            // kRead, kAddAt: one per axis of the operand
   uint64_t imm = 0;                        // kConst
   DType aux = DType::kF32;                 // kRoundTo
   friend bool operator==(const ExprNode&, const ExprNode&) = default;
@@ -231,6 +234,7 @@ Ex Apply(ScalarOp op, Ex a, Ex b, Ex c);
 Ex Cast(Ex a, DType type);
 Ex Bitcast(Ex a, DType type);
 Ex RoundTo(Ex a, DType type);  // f16 or bf16
+Ex AddAt(Ex value, std::vector<IndexExpr> index);
 Ex Select(Ex condition, Ex yes, Ex no);
 Ex Guarded(Ex condition, Ex read, Ex otherwise);
 

@@ -284,6 +284,10 @@ class LineParser {
       KILN_ASSIGN_OR_RETURN(to, Type());
       KILN_RETURN_IF_ERROR(Expect('>'));
     }
+    std::vector<IndexExpr> index;
+    if (op == ScalarOp::kAddAt) {
+      KILN_ASSIGN_OR_RETURN(index, Indices(expr));
+    }
     KILN_RETURN_IF_ERROR(Expect('('));
     Ex args[3];
     for (int i = 0; i < Info(op).arity; ++i) {
@@ -292,6 +296,7 @@ class LineParser {
     }
     KILN_RETURN_IF_ERROR(Expect(')'));
     if (op == ScalarOp::kRoundTo) return RoundTo(args[0], to);
+    if (op == ScalarOp::kAddAt) return AddAt(args[0], std::move(index));
     if (typed) {  // not Cast(): what is written is kept, even a cast to the same type
       ExprNode node;
       node.op = op;
@@ -313,6 +318,11 @@ class LineParser {
     }
     const auto at = static_cast<size_t>(k);
     const DType type = input ? ComputeType(kernel_.inputs[at].type) : kernel_.stages[at].type;
+    KILN_ASSIGN_OR_RETURN(std::vector<IndexExpr> index, Indices(expr));
+    return Read(expr, type, source, k, std::move(index));
+  }
+
+  absl::StatusOr<std::vector<IndexExpr>> Indices(ScalarExpr& expr) {
     std::vector<IndexExpr> index;
     KILN_RETURN_IF_ERROR(Expect('['));
     while (!Accept(']')) {
@@ -321,7 +331,7 @@ class LineParser {
       KILN_ASSIGN_OR_RETURN(IndexExpr one, Index(expr));
       index.push_back(std::move(one));
     }
-    return Read(expr, type, source, k, std::move(index));
+    return index;
   }
 
   absl::StatusOr<Ex> Value(ScalarExpr& expr, DType type) {

@@ -69,13 +69,13 @@ class Printer {
         absl::StrAppend(&out, LiteralText(node.type, node.imm));
         return;
       case ScalarOp::kRead:
-        absl::StrAppend(&out, node.source == ReadSource::kInput ? "in" : "s", node.ref, "[");
-        for (size_t i = 0; i < node.index.size(); ++i) {
-          if (i > 0) absl::StrAppend(&out, ", ");
-          Index(expr, node.index[i], depth, out);
-        }
-        absl::StrAppend(&out, "]");
+        absl::StrAppend(&out, node.source == ReadSource::kInput ? "in" : "s", node.ref);
+        Indices(expr, node, depth, out);
         return;
+      case ScalarOp::kAddAt:
+        absl::StrAppend(&out, Info(node.op).name);
+        Indices(expr, node, depth, out);
+        break;
       case ScalarOp::kParam:
         absl::StrAppend(&out, "par", node.ref);
         return;
@@ -116,6 +116,15 @@ class Printer {
     if (out.empty()) return absl::StrCat(index.offset);
     if (index.offset != 0) absl::StrAppend(&out, index.offset > 0 ? "+" : "", index.offset);
     return out;
+  }
+
+  void Indices(const ScalarExpr& expr, const ExprNode& node, int depth, std::string& out) {
+    absl::StrAppend(&out, "[");
+    for (size_t i = 0; i < node.index.size(); ++i) {
+      if (i > 0) absl::StrAppend(&out, ", ");
+      Index(expr, node.index[i], depth, out);
+    }
+    absl::StrAppend(&out, "]");
   }
 
   void Index(const ScalarExpr& expr, const IndexExpr& index, int depth, std::string& out) {

@@ -96,8 +96,9 @@ bool IsIdentityRead(const ExprNode& node, const std::vector<int32_t>& dims) {
 
 bool SpansAll(const Kernel& kernel, const std::vector<int32_t>& dims) {
   if (static_cast<int>(dims.size()) != kernel.num_iterated()) return false;
-  return std::is_sorted(dims.begin(),
-                        dims.end());  // distinct iterated dims, so ascending means all
+  // Of distinct iterated dims, ascending ones are all; an output that adds has others.
+  return std::is_sorted(dims.begin(), dims.end()) &&
+         (dims.empty() || dims.back() < kernel.num_iterated());
 }
 
 bool SpansOuter(const Kernel& kernel, const std::vector<int32_t>& dims) {

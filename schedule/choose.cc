@@ -19,7 +19,7 @@ namespace {
 std::vector<Schedule> Offers(const Kernel& kernel, const SizeClass& sizes, const Machine& machine) {
   std::vector<Schedule> offers;
   for (const Template* of : ModelOf(machine.target).templates()) {
-    if (!of->accepts(kernel)) continue;
+    if (!of->Accepts(kernel)) continue;
     std::unordered_set<std::string> texts;  // schedules of different templates differ
     for (Schedule& schedule : of->candidates(kernel, sizes, machine))
       if (texts.insert(schedule.ToString()).second) offers.push_back(std::move(schedule));
@@ -53,7 +53,7 @@ void KeepWithinWorkspace(const Kernel& kernel, const std::vector<std::vector<int
 Decision AcceptsKernel(const Kernel& kernel, Target target) {
   std::string reasons;
   for (const Template* of : ModelOf(target).templates()) {
-    const Decision accepted = of->accepts(kernel);
+    const Decision accepted = of->Accepts(kernel);
     if (accepted) return accepted;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", of->name, ": ", accepted.reason());
   }

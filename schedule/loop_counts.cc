@@ -49,6 +49,8 @@ LoopCounts::LoopCounts(const Kernel& kernel, std::span<const int64_t> extents, L
       loops_(std::move(loops)),
       exprs_(Expressions(kernel)),
       kept_(loops_.stored) {
+  for (const KernelOutput& output : kernel.outputs)
+    output_dims_.push_back(LoopDims(kernel, output));
   for (int64_t k = 0; k < loops_.row_dims; ++k)
     row_dims_.push_back(kernel.innermost() - static_cast<int32_t>(k));
   kept_.resize(kernel.stages.size());

@@ -42,7 +42,7 @@ class LoopCounts {
   // True for a reduction of other dims than the innermost, along which vectors run.
   bool ByTiles(size_t e) const;
   const std::vector<int32_t>& Dims(size_t e) const {
-    return IsStage(e) ? stage(e).dims : kernel_.outputs[e - kernel_.stages.size()].dims;
+    return IsStage(e) ? stage(e).dims : output_dims_[e - kernel_.stages.size()];
   }
   bool LoopsOver(size_t e, int32_t dim) const;
 
@@ -104,6 +104,7 @@ class LoopCounts {
   std::span<const int64_t> extents_;
   LoopSummary loops_;
   std::vector<const ScalarExpr*> exprs_;
+  std::vector<std::vector<int32_t>> output_dims_;  // of their loops
   std::vector<bool> kept_;
   std::vector<size_t> passes_;
   std::vector<int32_t> row_dims_;  // that the innermost loop runs over

@@ -90,6 +90,12 @@ class DimChecker : public FieldVisitor {
 
 }  // namespace
 
+Decision Template::Accepts(const Kernel& kernel) const {
+  if (adds != Scatters(kernel))
+    return Decision::No(adds ? "its output does not add" : "its output adds at loaded places");
+  return accepts(kernel);
+}
+
 LaunchInfo Schedule::Info() const {
   LaunchInfo info = fields_->Info();
   info.in_place = in_place;
@@ -122,7 +128,7 @@ std::string Schedule::ToString() const {
 }
 
 absl::Status Schedule::CheckFor(const Kernel& kernel) const {
-  if (const Decision accepted = template_->accepts(kernel); !accepted) {
+  if (const Decision accepted = template_->Accepts(kernel); !accepted) {
     return absl::InvalidArgumentError(absl::StrCat("schedule \"", template_->name,
                                                    "\": does not accept the kernel, ",
                                                    accepted.reason(), "; choose another"));

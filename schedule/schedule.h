@@ -99,6 +99,8 @@ struct Template {
   std::vector<Schedule> (*candidates)(const Kernel& kernel, const SizeClass& sizes,
                                       const Machine& machine);
   std::shared_ptr<ScheduleFields> (*make)();  // the struct with its defaults
+  bool adds = false;                          // takes kernels whose output adds, and no others
+  Decision Accepts(const Kernel& kernel) const;
 };
 
 template <typename T>

@@ -35,6 +35,8 @@ const char* KindName(OpKind kind) {
       return "reduce";
     case OpKind::kIndex:
       return "index";
+    case OpKind::kScatter:
+      return "scatter";
     case OpKind::kComposite:
       return "composite";
     case OpKind::kLibrary:

@@ -115,7 +115,6 @@ constexpr Operator kOperators[] = {
      true},
     {"scatter_elements", 3, 3, 1, {{{"loop", MakeScatterElements}}}},
     {"scatter_nd", 3, 3, 1, {{{"loop", MakeScatterNd}}}},
-    {"scatter_sum", 2, 2, 1, {{{"loop", MakeScatterSum}}}},
     {"top_k", 1, 1, 2, {{{"loop", MakeTopK}}}},
 };
 

@@ -14,7 +14,6 @@
 // - conv_backward_weights: x, the cotangent of conv's result; kernel and the attributes of conv.
 // - max_pool_backward: x, the cotangent; average_pool_backward: the cotangent. As of the pools.
 // - matmul_integer, conv_integer, qlinear_conv: of u8 and i8 less zero points (integer_ops.h).
-// - scatter_sum: indices, updates.
 // - lookup: x of bytes, table [rows, 256] of bytes; axis.
 //
 // Operands may be strided views where the operator can use them (matmul, pools, channels-last for

@@ -91,17 +91,14 @@ struct Places {
 // within. That pays where slices are long; short ones are written one after the other.
 class Scatter final : public Primitive {
  public:
-  // `indices`: the input that has them. Updates are the next; before it is the data, or there are
-  // zeros.
-  Scatter(const Request& request, size_t indices, Places places, int64_t reduction)
+  Scatter(const Request& request, Places places, int64_t reduction)
       : type_(request.outputs[0].type),
-        index_(request.inputs[indices].type),
-        indices_(indices),
+        index_(request.inputs[1].type),
         places_(std::move(places)),
         reduction_(ReductionOf(reduction, type_)) {
     for (const int64_t extent : request.outputs[0].shape) elements_ *= extent;
     int64_t updates = 1;
-    for (const int64_t extent : request.inputs[indices + 1].shape) updates *= extent;
+    for (const int64_t extent : request.inputs[2].shape) updates *= extent;
     slices_ = places_.slice == 0 ? 0 : updates / places_.slice;
   }
 
@@ -127,7 +124,7 @@ class Scatter final : public Primitive {
   // The element at which each slice goes.
   template <typename I>
   absl::Status Find(const Arguments& arguments) const {
-    const auto* indices = static_cast<const typename I::Storage*>(arguments.inputs[indices_]);
+    const auto* indices = static_cast<const typename I::Storage*>(arguments.inputs[1]);
     auto* to = static_cast<int64_t*>(arguments.scratch);
     for (int64_t i = 0; i < slices_; ++i) {
       to[i] = places_.Of(indices, i);
@@ -142,18 +139,14 @@ class Scatter final : public Primitive {
   void Fill(const Arguments& arguments, int64_t begin, int64_t end) const {
     const auto item = static_cast<int64_t>(SizeOf(type_));
     auto* to = static_cast<uint8_t*>(arguments.outputs[0]) + begin * item;
-    const auto bytes = static_cast<size_t>((end - begin) * item);
-    if (indices_ == 0) {
-      std::memset(to, 0, bytes);
-    } else {
-      std::memcpy(to, static_cast<const uint8_t*>(arguments.inputs[0]) + begin * item, bytes);
-    }
+    std::memcpy(to, static_cast<const uint8_t*>(arguments.inputs[0]) + begin * item,
+                static_cast<size_t>((end - begin) * item));
   }
 
   // The updates of elements [begin, end), in order.
   template <typename E>
   void Write(const Arguments& arguments, int64_t begin, int64_t end) const {
-    const auto* updates = static_cast<const typename E::Storage*>(arguments.inputs[indices_ + 1]);
+    const auto* updates = static_cast<const typename E::Storage*>(arguments.inputs[2]);
     const auto* places = static_cast<const int64_t*>(arguments.scratch);
     auto* y = static_cast<typename E::Storage*>(arguments.outputs[0]);
     for (int64_t i = 0; i < slices_; ++i) {
@@ -169,47 +162,19 @@ class Scatter final : public Primitive {
   }
 
   DType type_, index_;
-  size_t indices_;
   Places places_;
   int64_t reduction_;
   int64_t elements_ = 1, slices_ = 0;
 };
 
-// That input `indices` are integers, and that what follows it are updates of the result.
-absl::Status CheckUpdates(const Request& request, size_t indices) {
-  KILN_RETURN_IF_ERROR(RequireDense(request));
-  if (request.inputs[indices + 1].type != request.outputs[0].type ||
-      !IsInt(request.inputs[indices].type))
-    return absl::InvalidArgumentError("updates and result have different types");
-  return absl::OkStatus();
-}
-
 absl::Status CheckScatter(const Request& request) {
-  KILN_RETURN_IF_ERROR(CheckUpdates(request, 1));
+  KILN_RETURN_IF_ERROR(RequireDense(request));
   const Operand &data = request.inputs[0], &y = request.outputs[0];
+  if (request.inputs[2].type != y.type || !IsInt(request.inputs[1].type))
+    return absl::InvalidArgumentError("updates and result have different types");
   if (data.type != y.type || data.shape != y.shape)
     return absl::InvalidArgumentError("data and result have different types or shapes");
   return absl::OkStatus();
-}
-
-// `indices`: the input whose rows tell places; updates follow it.
-absl::StatusOr<std::unique_ptr<Primitive>> MakeOfRows(const Request& request, size_t indices,
-                                                      int64_t reduction) {
-  Places places;
-  places.data = request.outputs[0].shape;
-  places.updates = request.inputs[indices + 1].shape;
-  std::vector<int64_t> expected = request.inputs[indices].shape;
-  if (expected.empty() || expected.back() > static_cast<int64_t>(places.data.size()))
-    return absl::InvalidArgumentError("indices do not tell places in the data");
-  places.depth = static_cast<size_t>(expected.back());
-  expected.pop_back();
-  for (size_t d = places.depth; d < places.data.size(); ++d) {
-    expected.push_back(places.data[d]);
-    places.slice *= places.data[d];
-  }
-  if (expected != places.updates)
-    return absl::InvalidArgumentError("updates do not fit indices and data");
-  return std::make_unique<Scatter>(request, indices, std::move(places), reduction);
 }
 
 }  // namespace
@@ -228,21 +193,28 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterElements(const Request& re
       places.axis < 0 || places.axis >= rank) {
     return absl::InvalidArgumentError("indices and updates have different shapes");
   }
-  return std::make_unique<Scatter>(request, 1, std::move(places), IntOf(request, "reduction", 0));
+  return std::make_unique<Scatter>(request, std::move(places), IntOf(request, "reduction", 0));
 }
 
 absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterNd(const Request& request,
                                                          const std::shared_ptr<Session>&) {
   KILN_RETURN_IF_ERROR(CheckAttributes(request.attributes, {"reduction"}));
   KILN_RETURN_IF_ERROR(CheckScatter(request));
-  return MakeOfRows(request, 1, IntOf(request, "reduction", 0));
-}
-
-absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterSum(const Request& request,
-                                                          const std::shared_ptr<Session>&) {
-  KILN_RETURN_IF_ERROR(CheckAttributes(request.attributes, {}));
-  KILN_RETURN_IF_ERROR(CheckUpdates(request, 0));
-  return MakeOfRows(request, 0, kAdd);
+  Places places;
+  places.data = request.outputs[0].shape;
+  places.updates = request.inputs[2].shape;
+  std::vector<int64_t> expected = request.inputs[1].shape;
+  if (expected.empty() || expected.back() > static_cast<int64_t>(places.data.size()))
+    return absl::InvalidArgumentError("indices do not tell places in the data");
+  places.depth = static_cast<size_t>(expected.back());
+  expected.pop_back();
+  for (size_t d = places.depth; d < places.data.size(); ++d) {
+    expected.push_back(places.data[d]);
+    places.slice *= places.data[d];
+  }
+  if (expected != places.updates)
+    return absl::InvalidArgumentError("updates do not fit indices and data");
+  return std::make_unique<Scatter>(request, std::move(places), IntOf(request, "reduction", 0));
 }
 
 }  // namespace kiln::library

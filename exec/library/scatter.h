@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter_elements, scatter_nd and scatter_sum: updates of one element follow each other in their
+// scatter_elements and scatter_nd: updates of one element follow each other in their
 // order, whoever writes them, so that no bit depends on threads.
 #ifndef KILN_EXEC_LIBRARY_SCATTER_H_
 #define KILN_EXEC_LIBRARY_SCATTER_H_
@@ -16,9 +16,6 @@ absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterElements(
     const Request& request, const std::shared_ptr<Session>& session);
 absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterNd(const Request& request,
                                                          const std::shared_ptr<Session>& session);
-// indices, updates -> sums, as scatter_nd to zeros.
-absl::StatusOr<std::unique_ptr<Primitive>> MakeScatterSum(const Request& request,
-                                                          const std::shared_ptr<Session>& session);
 
 }  // namespace kiln::library
 

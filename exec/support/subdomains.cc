@@ -60,6 +60,7 @@ bool CanCut(const Kernel& kernel, int32_t dim) {
 }  // namespace
 
 int CuttableDims(const Kernel& kernel) {
+  if (Scatters(kernel)) return 0;
   const int most = std::max(1, kernel.num_iterated() - 1);
   int dims = 0;
   while (dims < most && dims < kernel.num_iterated() && CanCut(kernel, dims)) ++dims;

@@ -21,7 +21,7 @@ std::vector<std::vector<int32_t>> Spaces(const Kernel& kernel) {
     spaces.push_back(stage.dims);
     spaces.back().insert(spaces.back().end(), stage.over.begin(), stage.over.end());
   }
-  for (const KernelOutput& output : kernel.outputs) spaces.push_back(output.dims);
+  for (const KernelOutput& output : kernel.outputs) spaces.push_back(LoopDims(kernel, output));
   return spaces;
 }
 

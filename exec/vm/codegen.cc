@@ -255,6 +255,8 @@ class PassBuilder {
       case ScalarOp::kRoundTo:
         return Operation(node.aux == DType::kF16 ? ops_.round_to_half : ops_.round_to_bfloat,
                          StepCast(DType::kF32, node.aux), DType::kF32, DType::kF32, arg(0));
+      case ScalarOp::kAddAt:
+        return arg(0);
       case ScalarOp::kSelect:
       case ScalarOp::kGuard:
         return Select(expr, node, arg(0), arg(1), arg(2), [&](ExprId of) {
@@ -306,9 +308,7 @@ class PassBuilder {
         continue;
       }
       if (index.load >= 0) {
-        load = values_[{owner, index.load}];
-        const DType type = ExprOf(owner).node(index.load).type;
-        if (type != DType::kI64) load = Op(ops_.cast(type, DType::kI64), 8, load);
+        load = Position(owner, index.load);
         level = Join(level, Reg(load).level);
       }
       const bool linear = index.load < 0 && index.div == 1 && index.mod == 0;
@@ -319,6 +319,13 @@ class PassBuilder {
       for (Axis& axis : read.axes) axis.load = axis.load == 0 ? 0 : Block(axis.load);
     }
     return Leaf(Insn::Kind::kRead, ReadId(std::move(read)), 0, size, level);
+  }
+
+  // The register with a loaded index, as i64.
+  int32_t Position(int32_t owner, ExprId load) {
+    const DType type = ExprOf(owner).node(load).type;
+    const int32_t reg = values_[{owner, load}];
+    return type == DType::kI64 ? reg : Op(ops_.cast(type, DType::kI64), 8, reg);
   }
 
   int32_t ReadId(Read read) {
@@ -373,7 +380,25 @@ class PassBuilder {
       reg = Convert(ops_.float_to_bfloat, DType::kF32, output.type, reg);
     Sink sink;
     sink.ref = o;
+    if (output.adds()) AddPlaces(~o, output, sink);
     AddSink(sink, reg, SizeOf(output.type));
+  }
+
+  void AddPlaces(int32_t owner, const KernelOutput& output, Sink& sum) {
+    const ExprNode& root = output.expr.node(output.expr.root());
+    for (size_t axis = 0; axis < root.index.size(); ++axis) {
+      if (root.index[axis].load < 0) continue;
+      Sink place;
+      place.kind = Sink::Kind::kPlace;
+      place.size = sizeof(int64_t);
+      place.ref = static_cast<int32_t>(axis);
+      place.reg = Position(owner, root.index[axis].load);
+      place.varies = VariesInBlock(Reg(place.reg).level);
+      pass_.sinks.push_back(place);
+    }
+    sum.kind = Sink::Kind::kSum;
+    sum.fns = ops_.reduce(ReduceOp::kAdd, output.type);
+    pass_.sums = true;
   }
 
   // What a pass with outputs only moves is copied: it could be the input that they overwrite.
@@ -441,7 +466,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
   const Plan plan = MakePlan(expanded, wide);
   const bool has_rows = std::any_of(plan.passes.begin(), plan.passes.end(),
                                     [](const PassPlan& p) { return std::popcount(p.dims) > 1; });
-  if (wide && !has_rows) return std::unique_ptr<Program>();
+  if (wide && (!has_rows || Scatters(kernel))) return std::unique_ptr<Program>();
   auto program = std::make_unique<Program>();
   program->ops = &ops;
   program->wide = wide;
@@ -466,7 +491,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileProgram(const Kernel& kernel, co
   }
   MarkFirstReads(*program);
   program->fetches = ShouldFetch(*program);
-  program->swept = SweptPasses(*program);
+  program->swept = Scatters(kernel) ? 0 : SweptPasses(*program);
   return program;
 }
 

@@ -69,7 +69,7 @@ class Finisher {
       }
     }
     for (Sink& sink : pass_.sinks) {
-      if (sink.kind == Sink::Kind::kReduce) continue;
+      if (!sink.IsStored()) continue;
       sink.direct_apart = made.count(sink.reg) != 0 && taken.insert(sink.reg).second;
       sink.direct =
           sink.direct_apart && (sink.kind == Sink::Kind::kTemp || last.count(sink.reg) != 0);

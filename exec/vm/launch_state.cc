@@ -240,7 +240,7 @@ class PatternBinder {
       if (!BindReadPattern(launch_.reads[r], window)) return false;
     }
     for (const Sink& sink : pass_.sinks) {
-      if (sink.kind == Sink::Kind::kReduce) continue;
+      if (sink.kind == Sink::Kind::kReduce || sink.kind == Sink::Kind::kPlace) continue;
       const bool temp = sink.kind == Sink::Kind::kTemp;
       if (!Make(temp ? launch_.temps[sink.ref].linear : launch_.stores[sink.ref].linear,
                 temp ? launch_.temps[sink.ref].pattern : launch_.stores[sink.ref].pattern))
@@ -519,7 +519,8 @@ bool BindLaunch(const Program& program, void** argv, bool large, int64_t group_e
     Linear& store = (new (&launch.stores[o]) StoreState)->linear;
     const std::vector<int32_t>& out_dims = kernel.outputs[o].dims;
     for (size_t k = 0; k < out_dims.size(); ++k)
-      store.step[out_dims[k]] = InputAxis(launch, *launch.outputs[o], k).stride;
+      if (kernel.dims[static_cast<size_t>(out_dims[k])].iterated)
+        store.step[out_dims[k]] = InputAxis(launch, *launch.outputs[o], k).stride;
   }
   auto* patterns = reinterpret_cast<uint8_t*>(launch.extents + kernel.dims.size());
   Work work;

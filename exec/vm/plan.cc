@@ -75,7 +75,7 @@ class Planner {
     readers_.assign(stages, {});
     for (size_t s = 0; s < stages; ++s)
       NoteReads(k.stages[s].expr, SetOf(k.stages[s].dims) | SetOf(k.stages[s].over));
-    for (const KernelOutput& output : k.outputs) NoteReads(output.expr, SetOf(output.dims));
+    for (const KernelOutput& output : k.outputs) NoteReads(output.expr, SetOf(LoopDims(k, output)));
     FindPrefix();
     ChooseStored();
     for (size_t s = 0; s < stages; ++s) {
@@ -108,8 +108,8 @@ class Planner {
   // own coordinate only.
   void FindPrefix() {
     const Kernel& k = plan_.kernel;
-    DimSet common = ~mixed_;
-    for (const KernelOutput& output : k.outputs) common &= SetOf(output.dims);
+    DimSet common = Scatters(k) ? 0 : ~mixed_;  // cells would add to each other's elements
+    for (const KernelOutput& output : k.outputs) common &= SetOf(LoopDims(k, output));
     for (size_t s = 0; s < k.stages.size(); ++s) {
       if (k.stages[s].kind == Stage::Kind::kReduce || shifted_[s])
         common &= SetOf(k.stages[s].dims);
@@ -222,7 +222,7 @@ class Planner {
     for (const PassPlan& pass : plan_.passes) last = std::max(last, pass.level);
     for (size_t o = 0; o < plan_.kernel.outputs.size(); ++o) {
       const KernelOutput& output = plan_.kernel.outputs[o];
-      PassFor(NeedsOf(output.expr), SetOf(output.dims) & inner_, -1, last)
+      PassFor(NeedsOf(output.expr), SetOf(LoopDims(plan_.kernel, output)) & inner_, -1, last)
           .outputs.push_back(static_cast<int32_t>(o));
     }
   }

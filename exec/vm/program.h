@@ -97,15 +97,19 @@ struct Read {
 };
 
 struct Sink {
-  enum class Kind : uint8_t { kTemp, kOutput, kReduce };
+  // kSum: the register is added to the output at places; those along its loaded axes, in registers
+  // of i64, are kPlace, which come before.
+  enum class Kind : uint8_t { kTemp, kOutput, kReduce, kPlace, kSum };
+  bool IsStored() const { return kind == Kind::kTemp || kind == Kind::kOutput; }
   Kind kind = Kind::kOutput;
   uint8_t size = 0;
   // The body may write the register straight to its place: always, or where no output lies over an
   // input.
   bool direct = false, direct_apart = false;
   int32_t reg = 0;
-  int32_t ref = 0;     // temporary or output
-  ReduceFns fns = {};  // kReduce
+  int32_t ref = 0;      // temporary, output, or axis of it
+  bool varies = false;  // kPlace: within a block
+  ReduceFns fns = {};   // kReduce, kSum
   uint64_t identity = 0, empty = 0;
 };
 
@@ -127,6 +131,7 @@ struct Pass {
   size_t num_steps = 0;   // of all strips
   size_t num_slots = 0;   // of any strip
   std::vector<Sink> sinks;
+  bool sums = false;               // of its sinks one is kSum: its units run in order
   std::vector<size_t> reg_offset;  // of each register in the frame
   size_t frame_bytes = 0;
   size_t reads_begin = 0, reads_end = 0;  // in Program::reads

@@ -12,7 +12,8 @@ namespace {
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 size_t AccumulatorBytes(const Pass& pass) {
-  return (pass.shape == Pass::Shape::kOuter ? static_cast<size_t>(pass.block) : kReduceLanes) * 8;
+  const bool block = pass.shape == Pass::Shape::kOuter || pass.sums;
+  return (block ? static_cast<size_t>(pass.block) : kReduceLanes) * 8;
 }
 
 const Tile& TileIn(const Launch& launch, const Pass& pass) {
@@ -197,11 +198,53 @@ class UnitRunner {
     }
     RunList(pass_.body, n, n, worker_, pass_, frame_);
     for (const Sink& sink : pass_.sinks) {
-      if (sink.kind == Sink::Kind::kReduce) continue;
+      if (sink.kind == Sink::Kind::kSum) AddToOutput(sink, n);
+      if (!sink.IsStored()) continue;
       const Target target = TargetOf(sink);
       const uint8_t* reg = frame_.regs[sink.reg];
       if (reg != target.start(sink.size)) Store(sink, target, reg, n);
     }
+  }
+
+  // Adds a block to the elements of an output, which is dense, that places say: a row at once where
+  // they are the same for the block.
+  void AddToOutput(const Sink& sum, size_t n) {
+    uint8_t* const base = TargetOf(sum).start(sum.size);
+    const int64_t step = TargetOf(sum).pattern->step;
+    bool varies = step != 1;
+    for (const Sink& place : pass_.sinks) varies = varies || place.varies;
+    const size_t run = varies ? 1 : n;
+    for (size_t i = 0; i < n; i += run) {
+      const int64_t at = static_cast<int64_t>(i) * step + PlaceOf(sum, i);
+      Add(sum, base + at * sum.size, frame_.regs[sum.reg] + i * sum.size, run);
+    }
+  }
+
+  // What the loaded axes add to where element i of a block goes, in elements.
+  int64_t PlaceOf(const Sink& sum, size_t i) const {
+    const std::vector<int32_t>& dims =
+        launch_.program->kernel.outputs[static_cast<size_t>(sum.ref)].dims;
+    int64_t at = 0, stride = 1;
+    const Sink* place = &sum - 1;
+    for (auto axis = static_cast<int32_t>(dims.size()) - 1; axis >= 0; --axis) {
+      const int64_t extent = launch_.sizes[dims[static_cast<size_t>(axis)]];
+      if (place >= pass_.sinks.data() && place->kind == Sink::Kind::kPlace && place->ref == axis) {
+        const auto* loaded = reinterpret_cast<const int64_t*>(frame_.regs[place->reg]);
+        at += LoadedPosition(loaded[place->varies ? i : 0], extent) * stride;
+        --place;
+      }
+      stride *= extent;
+    }
+    return at;
+  }
+
+  // Instructions go on up to whole vectors, past the elements that are to be added.
+  void Add(const Sink& sum, uint8_t* to, const uint8_t* from, size_t n) const {
+    uint8_t* const sums = Accumulator(static_cast<size_t>(&sum - pass_.sinks.data()));
+    std::memcpy(sums, to, n * sum.size);
+    if (n == 1) from = static_cast<uint8_t*>(std::memcpy(sums + kLine * 2, from, sum.size));
+    sum.fns.combine({sums, sums, from, nullptr, n, 0});
+    std::memcpy(to, sums, n * sum.size);
   }
 
   bool Direct(const Sink& sink) const { return launch_.apart ? sink.direct_apart : sink.direct; }

@@ -2,6 +2,7 @@
 #include "exec/vm/vm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -158,6 +159,7 @@ class Runner {
       : launch_(launch), tail_(tail), program_(*launch.program), context_(launch.context) {}
 
   int Run() {
+    if (Scatters(program_.kernel) && !Clear()) return 0;
     int64_t cells = 1, work = 0;
     for (int32_t d = 0; d < program_.prefix; ++d) cells *= launch_.extents[d];
     cells *= Groups();
@@ -173,6 +175,15 @@ class Runner {
   }
 
  private:
+  // The output that sums are added to; false if it has no elements.
+  bool Clear() const {
+    const KernelOutput& output = program_.kernel.outputs[0];
+    size_t bytes = SizeOf(output.type);
+    for (const int32_t d : output.dims) bytes *= static_cast<size_t>(launch_.sizes[d]);
+    std::memset(launch_.outputs[0]->host, 0, bytes);
+    return bytes > 0;
+  }
+
   int64_t Groups() const {
     if (program_.group < 0) return 1;
     const int64_t each = launch_.extents[program_.group];
@@ -269,7 +280,8 @@ class Runner {
       EndNonTemporal();
       return 0;
     };
-    const int error = Parallel(context_, parts, TasksFor(work, parts), task);
+    const bool in_order = program_.passes[range.first].sums;
+    const int error = Parallel(context_, parts, in_order ? 1 : TasksFor(work, parts), task);
     for (size_t p = range.first; p < range.last && error == 0; ++p)
       FinishPass(program_.passes[p], launch.units[p], partials[p], worker);
     return error;

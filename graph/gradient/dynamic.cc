@@ -63,12 +63,13 @@ absl::StatusOr<Ids> Unique(GraphBuilder& b, const Node& node, std::span<const Va
     perm.push_back(i == 0 ? axis : i <= axis ? i - 1 : i);
     back.push_back(i < axis ? i + 1 : i == axis ? 0 : i);
   }
-  const ValueId slices = m.Transpose(g[0], perm);
+  const ValueId slices = m.Transpose(m.Wide(g[0]), perm);
   Shape shape = m.ShapeOf(along.x), moved;
   for (const int64_t i : perm) moved.push_back(shape[static_cast<size_t>(i)]);
   const ValueId sums = m.Op("scatter_sum", {m.Unsqueeze(node.outputs[1], {1}), slices},
                             {{"shape", DimsValue(moved)}});
-  return m.Give({m.Reshape(m.Transpose(sums, back), m.ShapeOf(node.inputs[0]))});
+  const ValueId x = node.inputs[0];
+  return m.Give({m.To(m.Reshape(m.Transpose(sums, back), m.ShapeOf(x)), m.TypeOf(x))});
 }
 
 absl::StatusOr<Ids> Unchanged(GraphBuilder& b, const Node&, std::span<const ValueId> g) {

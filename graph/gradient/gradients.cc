@@ -125,6 +125,7 @@ absl::StatusOr<Ids> NodeCotangents(GraphBuilder& b, const Node& node, const Ids&
       return CompositeCotangents(b, node, cotangents);
     case OpKind::kHost:
     case OpKind::kLibrary:
+    case OpKind::kScatter:
     case OpKind::kControl:
       break;
   }

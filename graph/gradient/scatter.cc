@@ -24,9 +24,9 @@ ValueId Counted(Nodes& m, ValueId index, ValueId extent) {
   return m.Op("min", {m.Op("max", {counted, zero}), last});
 }
 
-// The same as a column, [..., 1].
-ValueId Column(Nodes& m, ValueId index, ValueId extent) {
-  return Counted(m, m.Unsqueeze(index, {static_cast<int64_t>(m.RankOf(index))}), extent);
+// A loaded coordinate as a column, [..., 1]: scatter_sum counts and clamps as loads do.
+ValueId Column(Nodes& m, ValueId index, DType type) {
+  return m.To(m.Unsqueeze(index, {static_cast<int64_t>(m.RankOf(index))}), type);
 }
 
 // The input axis along which one element is picked for each place of all others, as a loss picks
@@ -85,8 +85,7 @@ absl::StatusOr<ValueId> ScatterPiece(Nodes& m, const IndexPiece& piece, const Id
       const std::vector<int>& axes = axis.load_axes;
       if (!std::equal(axes.begin(), axes.end(), perm.begin(), perm.begin() + loaded.size()))
         return absl::UnimplementedError("coordinates loaded along some axes only");
-      columns.push_back(Column(m, inputs[At(axis.load_input)],
-                               m.Extent(inputs[At(piece.input)], i, DType::kI64)));
+      columns.push_back(Column(m, inputs[At(axis.load_input)], DType::kI64));
       order.push_back(in_axis);
       continue;
     }

@@ -201,9 +201,16 @@ absl::Status ScatterNd(Writer& w) {
 absl::Status ScatterSum(Writer& w) {
   KILN_ASSIGN_OR_RETURN(const std::string shape, w.scope.Extents(w.output().shape));
   const Tensor zero = FilledTensor(w.output().type, {1}, 0);
+  // ONNX refuses indices outside; ours are clamped.
+  const Shape& all = w.output().shape;
+  const auto depth = w.input(0).shape.back().constant().value_or(0);
+  KILN_ASSIGN_OR_RETURN(const std::string extents,
+                        w.scope.Extents(Shape(all.begin(), all.begin() + depth)));
+  const std::string last = w.Add("Sub", {extents, w.scope.Ints({1})});
+  const std::string low = w.Add("Max", {w.Cast(w.in(0), DType::kI64), w.Add("Neg", {extents})});
   return w.Last(
       "ScatterND",
-      {w.Add("ConstantOfShape", {shape}, {{"value", zero}}), w.Cast(w.in(0), DType::kI64), w.in(1)},
+      {w.Add("ConstantOfShape", {shape}, {{"value", zero}}), w.Add("Min", {low, last}), w.in(1)},
       {{"reduction", std::string("add")}});
 }
 

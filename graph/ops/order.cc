@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no form as a kernel, because elements depend on others in order: sorting, running sums,
-// writes to places that data choose.
+// Elements that depend on others in order: sorting, running sums, writes to places that data
+// choose. Only ordered sums to zeros have a form as a kernel (kernel/kernel.h, add_at).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -261,9 +261,12 @@ absl::Status ReferenceScatterNd(const Node& node, std::span<const Tensor> inputs
   return ScatterRows(IntAttr(node, "reduction"), inputs, outputs);
 }
 
-// ---- scatter_sum: scatter_nd, with a sum, to zeros.
+// ---- scatter_sum: scatter_nd, with a sum, to zeros; indices are clamped as those of a gather are.
+bool IsSummed(DType type) { return type != DType::kBool && SizeOf(type) >= 4; }
+
 absl::Status InferScatterSum(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireType(c, 0, IsInt, "integers as indices"));
+  KILN_RETURN_IF_ERROR(RequireType(c, 1, IsSummed, "a number of 32 or 64 bits"));
   const Shape shape = DimsAttr(c.node(), "shape");
   KILN_RETURN_IF_ERROR(RequireUpdates(c, 0, shape));
   c.SetOutput(0, c.type(1), shape);
@@ -272,9 +275,18 @@ absl::Status InferScatterSum(InferContext& c) {
 
 absl::Status ReferenceScatterSum(const Node&, std::span<const Tensor> inputs,
                                  std::span<Tensor> outputs) {
-  Tensor zeros = Tensor::Allocate(inputs[1].dtype(), outputs[0].shape());
+  const std::vector<int64_t>& shape = outputs[0].shape();
+  Tensor zeros = Tensor::Allocate(inputs[1].dtype(), shape);
   std::memset(zeros.data(), 0, static_cast<size_t>(zeros.num_elements()) * SizeOf(zeros.dtype()));
-  const Tensor all[] = {std::move(zeros), inputs[0], inputs[1]};
+  Tensor places = Tensor::Allocate(DType::kI64, inputs[0].shape());
+  const auto* from = static_cast<const int64_t*>(inputs[0].data());
+  auto* to = static_cast<int64_t*>(places.data());
+  const int64_t depth = inputs[0].shape().back();
+  for (int64_t i = 0; i < places.num_elements(); ++i) {
+    const int64_t extent = shape[Ix(i % depth)];
+    to[i] = std::clamp(from[i] < 0 ? from[i] + extent : from[i], int64_t{0}, extent - 1);
+  }
+  const Tensor all[] = {std::move(zeros), std::move(places), inputs[1]};
   return ScatterRows(kAddTo, all, outputs);
 }
 
@@ -349,9 +361,9 @@ constexpr OpDef kOrderOps[] = {
      .linear = true,
      .gradient = {.rule = gradient::ScatterNd, .note = "as of scatter_elements"}},
     {.name = "scatter_sum",
-     .doc = "Zeros, with slices of input 1 added in order where the rows of input 0 say: what a "
-            "gather's input takes.",
-     .kind = OpKind::kLibrary,
+     .doc = "Zeros, with slices of input 1 added in order where the rows of input 0 say, from the "
+            "end where negative, clamped: what a gather's input takes.",
+     .kind = OpKind::kScatter,
      .min_inputs = 2,
      .max_inputs = 2,
      .attrs = kScatterSumAttrs,

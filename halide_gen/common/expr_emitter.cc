@@ -181,6 +181,16 @@ Expr ExprEmitter::Element(const Expr& stored, DType type) const {
   return halves != nullptr ? halves->from_storage(stored, type) : FromStorage(stored, type);
 }
 
+std::vector<Expr> ExprEmitter::Places(const KernelOutput& output, Scope& scope) const {
+  Value(output.expr, scope);
+  const std::vector<Expr>& values = scope.values.at(&output.expr);
+  const std::vector<IndexExpr>& index = output.expr.node(output.expr.root()).index;
+  std::vector<Expr> places;
+  for (size_t axis = 0; axis < index.size(); ++axis)
+    places.push_back(Index(index[axis], values, scope, output.dims[axis], /*guarded=*/false));
+  return places;
+}
+
 Expr ExprEmitter::Stored(const ScalarExpr& expr, DType type, Scope& scope) const {
   const Expr value = Value(expr, scope);
   const HalfConversions* const halves = HalvesOf(type);
@@ -202,6 +212,8 @@ Expr ExprEmitter::Node(const ScalarExpr& expr, ExprId id, bool guarded,
       return cast<int64_t>(operands_.extents[ref]);
     case ScalarOp::kRead:
       return Read(node, guarded, values, scope);
+    case ScalarOp::kAddAt:
+      return values[static_cast<size_t>(node.args[0])];
     default:
       break;
   }

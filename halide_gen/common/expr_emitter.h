@@ -107,6 +107,9 @@ class ExprEmitter {
   // The value of `expr` at the scope's coordinates.
   Halide::Expr Value(const ScalarExpr& expr, Scope& scope) const;
 
+  // Where the root of `expr`, add_at, adds that value: its index along each axis, outermost first.
+  std::vector<Halide::Expr> Places(const KernelOutput& output, Scope& scope) const;
+
   // That value as an element of `type` in memory.
   Halide::Expr Stored(const ScalarExpr& expr, DType type, Scope& scope) const;
 

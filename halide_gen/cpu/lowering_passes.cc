@@ -107,7 +107,9 @@ constexpr LoweringPass kPasses[] = {
        return std::make_unique<RemainderLoops>(in.lanes);
      }},
     {"slow_paths", "what few operands take is computed for all", false, nullptr, Plain<SlowPaths>},
-    {"aligned_stores", "no store may bypass the caches (non_temporal.h)", false, nullptr,
+    // What sums are added to is read right after it was cleared.
+    {"aligned_stores", "no store may bypass the caches (non_temporal.h)", false,
+     [](const Schedule& schedule) { return !schedule.Is(kScatter); },
      [](const LoweringInput& in) -> std::unique_ptr<IRMutator> {
        return std::make_unique<AlignedStores>(in.kernel, in.schedule, in.operands, in.nests);
      }},

@@ -1015,8 +1015,8 @@ inline Array scatter_nd(const Operand& a, const Operand& b, const Operand& c,
                         where);
 }
 
-// Zeros, with slices of input 1 added in order where the rows of input 0 say: what a gather's input
-// takes.
+// Zeros, with slices of input 1 added in order where the rows of input 0 say, from the end where
+// negative, clamped: what a gather's input takes.
 struct ScatterSumAttributes {
   Ints shape = {};  // of the result
 };

@@ -576,7 +576,7 @@ def scatter_nd(a: Any, b: Any, c: Any, *, reduction: int = 0) -> Array:
 
 
 def scatter_sum(a: Any, b: Any, *, shape: Sequence[int] | None = None) -> Array:
-    """Zeros, with slices of input 1 added in order where the rows of input 0 say: what a gather's input takes."""
+    """Zeros, with slices of input 1 added in order where the rows of input 0 say, from the end where negative, clamped: what a gather's input takes."""
     made: Array = _apply("scatter_sum", (a, b), {"shape": shape}, {}, 1)
     return made
 

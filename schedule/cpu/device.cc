@@ -43,6 +43,7 @@ std::span<const Template* const> Templates() {
 }
 
 Decision Fuses(const Kernel& kernel) {
+  if (Scatters(kernel)) return kScatter.Accepts(kernel);
   constexpr struct {
     const char* name;
     Decision (*accepts)(const Kernel& kernel);

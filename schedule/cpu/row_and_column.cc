@@ -56,7 +56,7 @@ std::vector<Schedule> Candidates(const Kernel& kernel, const SizeClass& sizes,
   both.outer_levels = LevelsFor(outer, kOuterReduceBlock);
   std::vector<Schedule> candidates;
   for (const Template* of : {&kRowReduction, &kOuterVectorized, &kFullUnroll}) {
-    if (!of->accepts(halves.rows.kernel)) continue;
+    if (!of->Accepts(halves.rows.kernel)) continue;
     for (Schedule& rows : of->candidates(halves.rows.kernel, sizes, machine)) {
       rows.in_place.clear();  // reductions read the inputs when rows are written
       both.rows = rows;

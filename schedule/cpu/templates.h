@@ -13,6 +13,7 @@
 #include "schedule/cpu/pointwise.h"
 #include "schedule/cpu/row_and_column.h"
 #include "schedule/cpu/row_reduction.h"
+#include "schedule/cpu/scatter.h"
 #include "schedule/cpu/segmented.h"
 #include "schedule/cpu/staged.h"
 #include "schedule/cpu/transpose.h"
@@ -33,6 +34,7 @@
   X(OuterVectorized)          \
   X(RowAndColumn)             \
   X(Staged)                   \
+  X(Scatter)                  \
   X(OuterReduction)
 
 #endif  // KILN_SCHEDULE_CPU_TEMPLATES_H_

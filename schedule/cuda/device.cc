@@ -45,7 +45,7 @@ Decision FusesOnGpu(const Kernel& kernel) {
   std::string reasons;
   for (const Template* of : CudaTemplates()) {
     if (of == &kDeviceStages) continue;
-    const Decision accepted = of->accepts(kernel);
+    const Decision accepted = of->Accepts(kernel);
     if (accepted) return accepted;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", of->name, ": ", accepted.reason());
   }

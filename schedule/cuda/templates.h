@@ -4,6 +4,7 @@
 #define KILN_SCHEDULE_CUDA_TEMPLATES_H_
 
 #include "schedule/cuda/columns.h"
+#include "schedule/cuda/device_scatter.h"
 #include "schedule/cuda/device_stages.h"
 #include "schedule/cuda/long_rows.h"
 #include "schedule/cuda/streaming.h"
@@ -19,6 +20,7 @@
   X(WarpRows)                  \
   X(LongRows)                  \
   X(Columns)                   \
+  X(DeviceScatter)             \
   X(DeviceStages)
 
 #endif  // KILN_SCHEDULE_CUDA_TEMPLATES_H_

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/compile.h"
 #include "graph/reference/interpreter.h"
 #include "graph/text.h"
@@ -94,6 +98,85 @@ TEST(DataOps, ScattersOfNothingGiveTheData) {
     Expect(absl::StrCat("input x0 : f32 [2, 2]\ninput x1 : i64 [", n, ", 2]\ninput x2 : f32 [", n,
                         ", 2]\ny = scatter_elements(x0, x1, x2) {axis = 0}\noutput y\n"),
            {F32({2, 2}, {1, 2, 3, 4}), I64({0, 2}, {}), F32({0, 2}, {})}, {{1, 2, 3, 4}});
+  }
+}
+
+TEST(DataOps, SumsAtPlacesClampAndStartAtZero) {
+  const std::string sum =
+      "input x0 : i32 [n, 1]\ninput x1 : f32 [n]\ny = scatter_sum(x0, x1) {shape = [4]}\noutput "
+      "y\n";
+  const auto at = [](std::vector<double> v) {
+    return Make(DType::kI32, {static_cast<int64_t>(v.size()), 1}, v);
+  };
+  Expect(sum, {at({1, -3, 9, -9}), F32({4}, {1, 2, 4, 8})}, {{8, 3, 0, 4}});
+  Expect(sum, {at({0, 0, 3}), F32({3}, {kInf, -kInf, kNan})}, {{kNan, 0, 0, kNan}});
+  Expect(sum, {at({}), F32({0}, {})}, {{0, 0, 0, 0}});
+  Expect(
+      "input x0 : i64 [3, 2]\ninput x1 : i64 [3]\n"
+      "y = scatter_sum(x0, x1) {shape = [2, 3]}\noutput y\n",
+      {I64({3, 2}, {0, 1, -1, -1, 0, 1}), I64({3}, {10, 20, 30})}, {{0, 40, 0, 0, 0, 20}});
+  Expect(
+      "input x0 : i64 [3, 0]\ninput x1 : f32 [3, 2]\n"
+      "y = scatter_sum(x0, x1) {shape = [2]}\noutput y\n",
+      {I64({3, 0}, {}), F32({3, 2}, {1, 2, 3, 4, 5, 6})}, {{9, 12}});
+  Expect(
+      "input x0 : i64 [1, 1]\ninput x1 : f32 [1]\n"
+      "y = scatter_sum(x0, x1) {shape = [2]}\noutput y\n",
+      {I64({1, 1}, {-1}), F32({1}, {5})}, {{0, 5}});
+}
+
+// Random sums of computed slices at computed places, against a loop in their order.
+TEST(DataOps, SumsAtPlacesAreInTheOrderOfTheUpdates) {
+  uint64_t state = 1;
+  const auto below = [&](int64_t n) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<int64_t>(state >> 33) % n;
+  };
+  for (int round = 0; round < 40; ++round) {
+    std::vector<int64_t> places(static_cast<size_t>(below(3)));
+    for (int64_t& extent : places) extent = 1 + below(30);
+    std::vector<int64_t> shape(static_cast<size_t>(1 + below(3)));
+    for (int64_t& extent : shape) extent = 1 + below(7) * below(9);
+    const auto depth = static_cast<size_t>(below(static_cast<int64_t>(shape.size()) + 1));
+    std::vector<int64_t> indices = places, updates = places;
+    indices.push_back(static_cast<int64_t>(depth));
+    updates.insert(updates.end(), shape.begin() + static_cast<std::ptrdiff_t>(depth), shape.end());
+    Tensor at = Tensor::Allocate(DType::kI64, indices), x = Tensor::Allocate(DType::kF32, updates);
+    auto* const to = static_cast<int64_t*>(at.data());
+    auto* const from = static_cast<float*>(x.data());
+    for (int64_t i = 0; i < at.num_elements(); ++i) to[i] = below(24) - 12;
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      from[i] =
+          std::ldexp(static_cast<float>(below(1 << 24) - (1 << 23)), static_cast<int>(below(9)));
+    Tensor sums = Tensor::Allocate(DType::kF32, shape);
+    auto* const want = static_cast<float*>(sums.data());
+    std::fill(want, want + sums.num_elements(), 0.0F);
+    int64_t count = 1, slice = 1;
+    for (const int64_t extent : places) count *= extent;
+    for (size_t d = depth; d < shape.size(); ++d) slice *= shape[d];
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t row = 0;
+      for (size_t d = 0; d < depth; ++d) {
+        const int64_t n = shape[d];
+        int64_t index = to[static_cast<size_t>(i) * depth + d] + 1;  // the graph adds 1
+        index = std::clamp<int64_t>(index < 0 ? index + n : index, 0, n - 1);
+        row = row * n + index;
+      }
+      for (int64_t k = 0; k < slice; ++k)
+        want[row * slice + k] += from[i * slice + k] * from[i * slice + k];
+    }
+    const std::string text =
+        absl::StrCat("input x0 : i64 [", absl::StrJoin(indices, ", "), "]\ninput x1 : f32 [",
+                     absl::StrJoin(updates, ", "), "]\nconst one : i64 [] = 1\ni = add(x0, one)\n",
+                     "s = mul(x1, x1)\ny = scatter_sum(i, s) {shape = [",
+                     absl::StrJoin(shape, ", "), "]}\noutput y\n");
+    const auto results = RunAll(text, {at, x});
+    for (size_t k = 1; k < results.size(); ++k) {
+      KILN_ASSERT_OK(results[k]);
+      EXPECT_EQ(0, std::memcmp((*results[k])[0].data(), want,
+                               static_cast<size_t>(sums.num_elements()) * sizeof(float)))
+          << text;
+    }
   }
 }
 

@@ -113,7 +113,7 @@ std::vector<Schedule> DeviceCandidates(const Kernel& kernel, std::vector<int64_t
   if (at_most.empty()) at_most.assign(kernel.dims.size(), kUnbounded);
   std::vector<Schedule> all;
   for (const Template* of : kTemplates) {
-    if (!of->accepts(kernel)) continue;
+    if (!of->Accepts(kernel)) continue;
     for (Schedule& schedule : of->candidates(kernel, {at_most}, Machine()))
       all.push_back(std::move(schedule));
   }

@@ -172,6 +172,18 @@ TEST(RandomDeviceKernels, OfShortRowsHaveTheBitsOfTheText) {
   }
 }
 
+TEST(RandomDeviceKernels, OfSumsAtPlacesHaveTheBitsOfTheText) {
+  const uint64_t first = FromEnvironment("KILN_SEED", 0);
+  const uint64_t count = FromEnvironment("KILN_RANDOM_SEEDS", 8);
+  const std::shared_ptr<cuda::Gpu> gpu = EmulatedGpu();
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Kernel kernel = RandomSums(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << Print(kernel));
+    const std::vector<int64_t> at_most(kernel.dims.size(), 1 << 20);
+    CheckKernel(gpu, kernel, seed, DeviceCandidates(kernel, at_most), at_most[0]);
+  }
+}
+
 TEST(RandomDeviceKernels, HaveTheBitsOfTheText) {
   const uint64_t first = FromEnvironment("KILN_SEED", 0);
   const uint64_t count = FromEnvironment("KILN_RANDOM_SEEDS", 12);

@@ -385,39 +385,5 @@ INSTANTIATE_TEST_SUITE_P(Both, PoolBackwardTest, testing::Bool(), [](const auto&
   return std::string(info.param ? "average" : "max");
 });
 
-// Rows of a table, long and short, with indices that are often equal.
-TEST_F(BackwardTest, ScatterSumsAreInTheOrderOfTheUpdates) {
-  for (const int64_t slice : {1, 3, 64, 200}) {
-    const int64_t rows = 50, updates = 120;
-    std::vector<Array> inputs = {Random({updates, 1}, DType::kF32, false),
-                                 Random({updates, slice}, DType::kF32, false)};
-    std::vector<int64_t> indices;
-    for (int64_t i = 0; i < updates; ++i) indices.push_back(Below(rows / 5) - (i % 2) * rows);
-    std::vector<float> want(static_cast<size_t>(rows * slice));
-    for (int64_t i = 0; i < updates; ++i) {
-      const int64_t row = (indices[static_cast<size_t>(i)] + rows) % rows;
-      for (int64_t k = 0; k < slice; ++k)
-        want[static_cast<size_t>(row * slice + k)] +=
-            static_cast<float>(inputs[1].numbers[static_cast<size_t>(i * slice + k)]);
-    }
-    inputs[0].operand.type = DType::kI64;
-    inputs[0].bytes.resize(indices.size() * 8);
-    std::memcpy(inputs[0].bytes.data(), indices.data(), inputs[0].bytes.size());
-    Request request;
-    request.inputs = {inputs[0].operand, inputs[1].operand};
-    request.outputs = {Described({rows, slice}, DType::kF32, false)};
-    Check("scatter_sum", request, inputs, {want.begin(), want.end()}, 0);
-    const int64_t beyond = rows;
-    std::memcpy(inputs[0].bytes.data() + 80, &beyond, 8);
-    auto primitive = Make(*Find("scatter_sum"), request, session_);
-    std::vector<uint64_t> scratch(updates + 8);
-    std::vector<float> result(want.size());
-    void* in[] = {inputs[0].bytes.data(), inputs[1].bytes.data()};
-    void* out = result.data();
-    const absl::Status refused = (*primitive)->Run({in, &out, scratch.data(), nullptr});
-    EXPECT_THAT(refused.message(), testing::HasSubstr("update 10 has an index outside"));
-  }
-}
-
 }  // namespace
 }  // namespace kiln::library

@@ -34,6 +34,34 @@ std::string KernelOf(absl::string_view text) {
   return Print(lowered->canonical.kernel);
 }
 
+// The gradient of an embedding: slices are computed where they are added.
+TEST(LowerGroup, WritesSumsAtPlacesOfWhatIsComputed) {
+  EXPECT_EQ(KernelOf(R"(
+    graph g
+    input i : i64 [batch, s, 1]
+    input g : f32 [batch, s, 64]
+    input m : f32 [batch, s, 64]
+    u = mul(g, m)
+    y = scatter_sum(i, u) {shape = [vocabulary, 64]}
+    output y
+  )"),
+            R"(kernel v1 math 1
+dims a b
+sizes n0
+in   0 i64 [a] dense
+in   1 f32 [a, b] dense
+in   2 f32 [a, b] dense
+out  0 f32 [n0, b] dense = add_at[[in0[a]], b](mul(in1[a, b], in2[a, b]))
+)");
+  // What is made of sums is another kernel, and so is another result of the slices.
+  EXPECT_THAT(KernelOf("graph g\ninput i : i64 [n, 1]\ninput x : f32 [n]\n"
+                       "s = scatter_sum(i, x) {shape = [4]}\ny = add(s, s)\noutput y\n"),
+              HasSubstr("sums are known when all has been added"));
+  EXPECT_THAT(KernelOf("graph g\ninput i : i64 [n, 1]\ninput x : f32 [n]\nu = mul(x, x)\n"
+                       "s = scatter_sum(i, u) {shape = [4]}\noutput s\noutput u\n"),
+              HasSubstr("only output"));
+}
+
 TEST(LowerGroup, WritesSoftmaxOfScaledAndMaskedScores) {
   EXPECT_EQ(KernelOf(R"(
     graph g

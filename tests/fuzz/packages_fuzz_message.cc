@@ -207,7 +207,6 @@ std::string ExpensiveText(std::mt19937_64& random, const std::vector<std::string
                                        "cumulative",
                                        "scatter_elements",
                                        "scatter_nd",
-                                       "scatter_sum",
                                        "conv_backward_weights",
                                        "max_pool_backward",
                                        "average_pool_backward",

@@ -64,6 +64,7 @@ TEST_P(GradientCallsTest, OtherTypesAreTheSameButRounded) {
   const std::string text = CallsOf(op())[0];
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     if (absl::StrContains(text, "f64}")) continue;
+    if (op().kind == OpKind::kScatter && SizeOf(type) < 4) continue;  // it takes none
     SCOPED_TRACE(absl::StrCat(text, " of ", Name(type)));
     KILN_ASSERT_OK_AND_ASSIGN(GradientCall call, MakeCall(text, type, 1));
     KILN_ASSERT_OK_AND_ASSIGN(GradientCall exact, MakeCall(text, DType::kF64, 1));

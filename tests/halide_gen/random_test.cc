@@ -44,8 +44,8 @@ void CheckSchedule(const Kernel& kernel, uint64_t seed, IsaLevel isa, const Sche
 }
 
 // With at most `most` candidates for unknown extents, cheapest first.
-void CheckSeed(uint64_t seed, IsaLevel isa, size_t most) {
-  const Kernel kernel = RandomKernel(seed);
+void CheckSeed(uint64_t seed, IsaLevel isa, size_t most, bool sums = false) {
+  const Kernel kernel = sums ? RandomSums(seed) : RandomKernel(seed);
   SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << Print(kernel));
   const SizeClass any{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
   const std::vector<Candidate> candidates =
@@ -70,6 +70,10 @@ TEST_P(RandomTest, ChosenSchedule) {
 
 TEST_P(RandomTest, AllCandidates) {
   for (uint64_t seed = 0; seed < Seeds(2); ++seed) CheckSeed(1000 + seed, GetParam(), 100);
+}
+
+TEST_P(RandomTest, SumsAtPlaces) {
+  for (uint64_t seed = 0; seed < Seeds(8); ++seed) CheckSeed(seed, GetParam(), 1, /*sums=*/true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, RandomTest, testing::Values(IsaLevel::kV3, IsaLevel::kV4),

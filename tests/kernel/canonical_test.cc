@@ -35,6 +35,18 @@ std::string Text(const std::string& body, const std::vector<int64_t>& extents = 
   return Print(Canonical(body, extents).kernel);
 }
 
+TEST(Canonicalize, KeepsHowOftenASumAtAPlaceTakesAnElement) {
+  // Places are merged as the updates are; a dim that nothing reads counts all the same.
+  EXPECT_EQ(Text("dims r s t\nsizes v\nin 0 f32 [r, s, t] dense\nin 1 i64 [r, s] dense\n"
+                 "out 0 f32 [v, t] dense = add_at[[in1[r, s]], t](in0[r, s, t])\n"),
+            "kernel v1 math 1\ndims a b\nsizes n0\nin   0 i64 [a] dense\nin   1 f32 [a, b] dense\n"
+            "out  0 f32 [n0, b] dense = add_at[[in0[a]], b](in1[a, b])\n");
+  EXPECT_EQ(Text("dims r s\nsizes v\nin 0 i64 [r] dense\n"
+                 "out 0 f32 [v] dense = add_at[[in0[r]]](1)\n"),
+            "kernel v1 math 1\ndims a b\nsizes n0\nin   0 i64 [a] dense\n"
+            "out  0 f32 [n0] dense = add_at[[in0[a]]](1)\n");
+}
+
 TEST(Canonicalize, GivesTheDocumentedSoftmax) {
   // One stage per node, mask first, as a lowering writes it.
   EXPECT_EQ(Text("dims rows cols\nin 0 f32 [cols] dense\nin 1 f32 [rows, cols] dense\n"

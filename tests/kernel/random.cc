@@ -57,7 +57,64 @@ class KernelMaker {
     return std::move(kernel_);
   }
 
+  Kernel MakeSums() {
+    const int iterated = 1 + random_.Below(3);
+    for (int d = 0; d < iterated; ++d) {
+      kernel_.dims.push_back({std::string(1, static_cast<char>('a' + d)), true});
+      all_.push_back(d);
+    }
+    const int loaded = 1 + (random_.OneIn(3) ? 1 : 0);
+    for (int k = 0; k < loaded; ++k) kernel_.dims.push_back({absl::StrCat("n", k), false});
+    main_ = random_.OneIn(3) ? random_.Of(std::vector<DType>{DType::kF64, DType::kI32, DType::kI64,
+                                                             DType::kU32, DType::kU64})
+                             : DType::kF32;
+    AddInput(true);
+    AddInput(false);
+    if (random_.OneIn(2)) kernel_.params.push_back(main_);
+    const int stages = random_.Below(3);
+    for (int k = 0; k < stages; ++k) {
+      AddStage();
+      const bool reduces = kernel_.stages.back().kind == Stage::Kind::kReduce;
+      if (reduces && !random_.OneIn(5)) kernel_.stages.pop_back();
+    }
+    KernelOutput output;
+    output.type = main_;
+    output.expr = Expression(all_, main_);
+    Dims own;
+    const int rows = random_.Below(iterated + 1);  // own coordinates: the last of all, mostly
+    own.assign(all_.end() - rows, all_.end());
+    if (random_.OneIn(4)) own = Shuffled(Subset());
+    const Ex value{&output.expr, output.expr.root()};
+    std::vector<IndexExpr> index;
+    for (int k = 0; k < loaded; ++k) {
+      output.dims.push_back(static_cast<int32_t>(iterated + k));
+      index.push_back(IndexExpr::Load(Place(output.expr).id));
+    }
+    for (const int32_t d : own) {
+      output.dims.push_back(d);
+      index.push_back(IndexExpr::Dim(d));
+    }
+    if (random_.OneIn(4)) {  // a loaded axis behind one of these
+      std::rotate(output.dims.begin(), output.dims.begin() + 1, output.dims.end());
+      std::rotate(index.begin(), index.begin() + 1, index.end());
+    }
+    output.expr.set_root(AddAt(value, std::move(index)).id);
+    output.expr.Prune();
+    kernel_.outputs.push_back(std::move(output));
+    return std::move(kernel_);
+  }
+
  private:
+  // A coordinate as an element of an input of its own says.
+  Ex Place(ScalarExpr& expr) {
+    KernelInput places;
+    places.type =
+        random_.Of(std::vector<DType>{DType::kI64, DType::kI32, DType::kI64, DType::kU32});
+    places.dims = {all_.begin(), all_.end() - random_.Below(static_cast<int>(all_.size()))};
+    kernel_.inputs.push_back(places);
+    return Plain(expr, places.type, ReadSource::kInput, kernel_.inputs.size() - 1, places.dims);
+  }
+
   static inline const std::vector<DType> kTypes = {
       DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,  DType::kI32,
       DType::kI64, DType::kU8,  DType::kI16, DType::kU32,  DType::kBool};
@@ -359,6 +416,7 @@ bool BothNan(DType type, uint64_t a, uint64_t b) {
 }  // namespace
 
 Kernel RandomKernel(uint64_t seed) { return KernelMaker(seed).Make(); }
+Kernel RandomSums(uint64_t seed) { return KernelMaker(seed).MakeSums(); }
 
 std::vector<NaiveBuffer> RandomRun::InputBuffers() { return Buffers(inputs); }
 std::vector<NaiveBuffer> RandomRun::OutputBuffers() { return Buffers(outputs); }

@@ -23,6 +23,10 @@ namespace kiln {
 // sometimes.
 Kernel RandomKernel(uint64_t seed);
 
+// The same whose only output adds such values (add_at) at places that inputs tell, at times with a
+// reduction.
+Kernel RandomSums(uint64_t seed);
+
 struct RandomOperand {
   DType type = DType::kF32;
   std::vector<int64_t> shape;    // outermost first

@@ -55,6 +55,32 @@ TEST(KernelVerify, RefusesReadsWithWrongRankOrLoads) {
   EXPECT_EQ(OutputError("in0[[in1[a]], 0]"), "");
 }
 
+TEST(KernelVerify, RefusesSumsAtPlacesThatAreNone) {
+  const auto error = [](const std::string& outputs) {
+    const auto kernel = ParseKernel(
+        "kernel v1 math 1\ndims a b\nsizes n\nin 0 f32 [a, b] dense\nin 1 i32 [a] dense\n" +
+        outputs);
+    return kernel.ok() ? "" : std::string(kernel.status().message());
+  };
+  EXPECT_EQ(error("out 0 f32 [n, b] dense = add_at[[in1[a]], b](in0[a, b])\n"), "");
+  const auto adds = HasSubstr("adds numbers of 32 or 64 bits to a dense output of their type");
+  for (const char* const wrong : {"out 0 f32 [n, b] rows = add_at[[in1[a]], b](in0[a, b])\n",
+                                  "out 0 f32 [n, b] dense = add_at[[in1[a]], a](in0[a, b])\n",
+                                  "out 0 f32 [n, b] dense = add_at[0, b](in0[a, b])\n",
+                                  "out 0 f32 [n, b] dense = add_at[[in1[a]]](in0[a, b])\n",
+                                  "out 0 f32 [b] dense = add_at[b](in0[a, b])\n",
+                                  "out 0 f16 [n, b] dense = add_at[[in1[a]], b](in0[a, b])\n"})
+    EXPECT_THAT(error(wrong), adds) << wrong;
+  const auto only = HasSubstr("\"add_at\" is only the root of a kernel's only output");
+  EXPECT_THAT(error("out 0 f32 [n] dense = add_at[[in1[a]]](in0[a, b])\n"
+                    "out 1 f32 [a, b] dense = in0[a, b]\n"),
+              only);
+  EXPECT_THAT(error("s0 : f32 [a, b] = add_at[[in1[a]], b](in0[a, b])\n"
+                    "out 0 f32 [a, b] dense = s0[a, b]\n"),
+              only);
+  EXPECT_THAT(error("out 0 f32 [n, b] dense = in0[a, b]\n"), HasSubstr("iterated dims"));
+}
+
 TEST(KernelVerify, RefusesForwardAndMissingReferences) {
   Kernel kernel = RowSum();
   kernel.stages.push_back(kernel.stages[0]);

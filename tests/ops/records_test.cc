@@ -66,7 +66,8 @@ TEST_P(RecordTest, HasTheBodyOfItsKind) {
   EXPECT_EQ(op().index != nullptr, op().kind == OpKind::kIndex);
   EXPECT_EQ(op().decompose != nullptr, op().kind == OpKind::kComposite);
   const bool host = op().kind == OpKind::kHost;
-  EXPECT_EQ(op().reference != nullptr, op().kind == OpKind::kLibrary || (host && !op().dynamic));
+  const bool loops = op().kind == OpKind::kLibrary || op().kind == OpKind::kScatter;
+  EXPECT_EQ(op().reference != nullptr, loops || (host && !op().dynamic));
   EXPECT_TRUE(op().evaluate == nullptr || (host && op().dynamic));
 }
 

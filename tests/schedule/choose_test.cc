@@ -149,6 +149,10 @@ TEST(Choose, EachTemplateHasItsKernels) {
        "out 0 f32 [a, b] dense = sub(in0[a, b], s0[a])\nout 1 f32 [b] dense = s1[b]\n",
        {1000, 768}},
       {"staged", kColumnSum, {4096, 4096}},
+      {"scatter",
+       "dims a b\nsizes n0\nin 0 i64 [a] dense\nin 1 f32 [a, b] dense\n"
+       "out 0 f32 [n0, b] dense = add_at[[in0[a]], b](in1[a, b])\n",
+       {4096, 768, 30000}},
   };
   std::set<std::string> seen;
   for (const Row& row : kRows) {

@@ -141,12 +141,15 @@ TEST(GpuMachine, RefusesFactsOfOtherDevices) {
 
 TEST(GpuPrice, IsFiniteAndPositiveForWhateverIsOffered) {
   const uint64_t kernels = FromEnvironment("KILN_RANDOM_KERNELS", 300);
+  constexpr uint64_t kSums = 16;  // and so many that add at places
   std::set<std::string> templates;
-  for (uint64_t seed = 0; seed < kernels; ++seed) {
-    const Kernel kernel = RandomKernel(seed);
+  for (uint64_t seed = 0; seed < kernels + kSums; ++seed) {
+    const Kernel kernel = seed < kernels ? RandomKernel(seed) : RandomSums(seed);
     SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << Print(kernel));
     const Machine& machine = Shipped(kLevels[seed % 4]);
-    ASSERT_TRUE(AcceptsKernel(kernel, machine.target));
+    const bool accepted = static_cast<bool>(AcceptsKernel(kernel, machine.target));
+    ASSERT_TRUE(accepted || Scatters(kernel));  // sums of reductions run on the VM
+    if (!accepted) continue;
     for (const int64_t bound : {kUnbounded, int64_t{0}, int64_t{1}, int64_t{7}, int64_t{5000}}) {
       const SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), bound)};
       const std::vector<Candidate> candidates = CandidatesFor(kernel, sizes, machine);
