@@ -22,6 +22,17 @@ bool Decides(const Request& request, size_t k) {
   return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
 }
 
+// Whether a number is what a call pads with: an attribute has it then, since an operator that pads
+// has to know it.
+bool PadsWithNumber(const Request& request) {
+  static const OpDef* const pad = FindOp("pad");
+  if (&request.op != pad || request.operands.size() < 3) return false;
+  const Operand& fill = *request.operands[2];
+  return !OperandAccess::IsArray(fill) && !OperandAccess::IsAbsent(fill) &&
+         OperandAccess::IsArray(*request.operands[0]) &&
+         OperandAccess::ArrayOf(*request.operands[0]).node() != nullptr;
+}
+
 absl::Status At(const absl::Status& status, Location where) {
   return status.ok() ? status : Annotate(status, ToString(where));
 }
@@ -80,7 +91,22 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
   return absl::OkStatus();
 }
 
+absl::Status Recorder::ApplyPad(const Request& request, std::span<Array> results) {
+  const DType type = OperandAccess::ArrayOf(*request.operands[0]).node()->type.type;
+  const absl::StatusOr<double> fill = OperandAccess::AttributeBeside(*request.operands[2], type);
+  if (!fill.ok()) return At(fill.status(), request.where);
+  std::vector<Attribute> attributes(request.attributes.begin(), request.attributes.end());
+  std::erase_if(attributes,
+                [](const Attribute& a) { return a.name == absl::string_view("value"); });
+  attributes.emplace_back("value", *fill);
+  const Operand absent;
+  std::vector<const Operand*> operands(request.operands.begin(), request.operands.end());
+  operands[2] = &absent;
+  return Apply({request.op, operands, attributes, request.where}, results);
+}
+
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
+  if (PadsWithNumber(request)) return ApplyPad(request, results);
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
   KILN_ASSIGN_OR_RETURN(const CallForm* const form,

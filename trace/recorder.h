@@ -90,6 +90,8 @@ class Recorder {
   const Log* replayed_ = nullptr;
 
  private:
+  // A call of `pad` whose fill value is a number.
+  absl::Status ApplyPad(const Request& request, std::span<Array> results);
   absl::Status FindTypes(const Request& request, const CallForm& form);
   // Makes sure that the node can be an operand.
   absl::Status CheckOperand(Node* node, Location where);
