@@ -209,7 +209,7 @@ class KILN_API Operand {
 
  private:
   friend class tracing::OperandAccess;
-  enum class Kind : uint8_t {
+  enum class Kind : int {
     kNone,
     kArray,
     kBool,
@@ -249,7 +249,7 @@ struct Required {
 
 // An attribute of a call: one of a closed set. Views, for the time of the call.
 struct Attribute {
-  enum class Kind : uint8_t { kAbsent, kInt, kFloat, kString, kInts, kType };
+  enum class Kind : int { kAbsent, kInt, kFloat, kString, kInts, kType };
   Attribute(const char* name, int64_t v) : name(name), kind(Kind::kInt), integer(v) {}
   Attribute(const char* name, double v) : name(name), kind(Kind::kFloat), number(v) {}
   Attribute(const char* name, absl::string_view v) : name(name), kind(Kind::kString), text(v) {}
@@ -344,7 +344,7 @@ struct TraceOptions {
 
 // What a call of a traced function did that its record did not. A Status of a call has one of them
 // (TraceErrorOf) and names both operations and both source lines.
-enum class TraceError : uint8_t {
+enum class TraceError : int {
   kOperation,         // another operator
   kAttributes,        // the same with other attributes
   kInputCount,        // with more or fewer operands
