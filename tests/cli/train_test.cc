@@ -132,7 +132,7 @@ TEST_F(TrainTest, TrainsEvaluatesAndWrites) {
   EXPECT_THAT(run.out, HasSubstr("y: f32 [20, 2]"));
 }
 
-// Kernels have the bits of the CPU, so its checkpoint is the same file; and the CPU goes on from it.
+// Kernels have the bits of the CPU: its checkpoint is the same file, and the CPU goes on from it.
 TEST_F(TrainTest, TrainsOnAGpuThatTheCpuPlays) {
   std::ofstream(model_) << "graph scale\ninput x : f32 [n, 3]\nconst w : f32 [1] = [0.5]\n"
                            "y = mul(x, w)\noutput y\n";
