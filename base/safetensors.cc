@@ -10,6 +10,7 @@
 #include "base/little_endian.h"
 #include "base/printable.h"
 #include "base/publish_file.h"
+#include "base/real_path.h"
 #include "base/safetensors_header.h"
 #include "base/status.h"
 #include "base/status_macros.h"
@@ -172,7 +173,7 @@ absl::StatusOr<Safetensors> ParseSafetensors(absl::string_view bytes,
 }
 
 absl::StatusOr<Safetensors> ReadSafetensors(FileSystem& files, absl::string_view path) {
-  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenRead(path));
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenRead(RealPath(path)));
   KILN_ASSIGN_OR_RETURN(const ReadableFile::Mapping mapping, file->Map());
   absl::StatusOr<Safetensors> read = ParseSafetensors(mapping.bytes, mapping.owner);
   return read.ok() ? std::move(read)

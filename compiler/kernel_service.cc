@@ -86,11 +86,12 @@ DeviceKind OperandsOf(const KernelIdentity& identity) {
 
 }  // namespace
 
-KernelService::KernelService(const CompileOptions& options)
+KernelService::KernelService(const CompileOptions& options, std::shared_ptr<KernelTotals> totals)
     : options_(options),
       target_(TargetOf(options)),
       device_(DeviceOf(options.runtime)),
       store_(OpenStore(options.cache)),
+      totals_(std::move(totals)),
       generation_(ForkGeneration()),
       workers_(options.codegen, BuildJobs(options)),
       validator_(options.validator.empty() ? options.prover : options.validator,
@@ -387,6 +388,10 @@ void KernelService::Count(Source source, int by) {
   counts_.unvalidated += source == Source::kUnvalidated ? by : 0;
   counts_.failed += failed ? by : 0;
   counts_.vm += source == Source::kVm || failed ? by : 0;
+  if (by < 0) return;
+  totals_->cached += source == Source::kCached ? 1 : 0;
+  totals_->built += source == Source::kBuilt ? 1 : 0;
+  totals_->failed += failed ? 1 : 0;
 }
 
 void KernelService::BuildLater(const CacheKey& key) {
@@ -423,11 +428,14 @@ void KernelService::BuildPending(const CacheKey& key) {
       !built.ok() && MayPass(built.status()) && pending.tries < std::size(kTryAgainAfter);
   {
     const MutexLock lock(mutex_);
-    Count(pending.source, -1);
-    pending.source = built.ok()                      ? built->source
-                     : IsUnvalidated(built.status()) ? Source::kUnvalidated
-                                                     : Source::kFailed;
-    Count(pending.source, 1);
+    const Source source = built.ok()                      ? built->source
+                          : IsUnvalidated(built.status()) ? Source::kUnvalidated
+                                                          : Source::kFailed;
+    if (source != pending.source) {
+      Count(pending.source, -1);
+      Count(source, 1);
+      pending.source = source;
+    }
     ++pending.tries;
     if (again) pending_[key] = pending;
     if (!again) pending_.erase(key);

@@ -51,10 +51,17 @@ struct KernelCounts {
   double validate_ms = 0;  // the same of validations that a kernel waited for
 };
 
+// What services of one runtime did in all, those that are gone too: none of it falls. A kernel that
+// fails and is built later counts twice.
+struct KernelTotals {
+  std::atomic<int64_t> built{0}, cached{0}, failed{0};
+};
+
 class KernelService : public KernelProvider {
  public:
-  // A cache that cannot be opened is warned of and done without.
-  explicit KernelService(const CompileOptions& options);
+  // A cache that cannot be opened is warned of and done without. `totals` is added to.
+  explicit KernelService(const CompileOptions& options,
+                         std::shared_ptr<KernelTotals> totals = std::make_shared<KernelTotals>());
   // Ends builds and validations in the background that are not done; publishes what was built.
   ~KernelService() override;
 
@@ -191,6 +198,7 @@ class KernelService : public KernelProvider {
   const Target target_;
   const std::shared_ptr<ComputeDevice> device_;  // the runtime's; null: kernels run on the CPU
   const std::shared_ptr<Store> store_;
+  const std::shared_ptr<KernelTotals> totals_;
 
   mutable Mutex mutex_;
   CondVar settled_;  // a key is not in flight any more, or not pending for the first time

@@ -42,7 +42,7 @@ std::shared_ptr<KernelService> SharedModels::ServiceOf(const CompileOptions& opt
       if (auto service = found->second.lock()) return service;
     }
   }
-  auto made = std::make_shared<KernelService>(options);
+  auto made = std::make_shared<KernelService>(options, totals_);
   const MutexLock lock(mutex_);
   std::weak_ptr<KernelService>& kept = services_[text];
   if (auto found = kept.lock()) return found;
@@ -71,12 +71,9 @@ std::vector<std::shared_ptr<KernelService>> SharedModels::Services() const {
 }
 
 void SharedModels::AddMetrics(RuntimeMetrics& metrics) const {
-  for (const std::shared_ptr<KernelService>& service : Services()) {
-    const KernelCounts counts = service->counts();
-    metrics.kernels_built += counts.built;
-    metrics.kernels_cached += counts.cached;
-    metrics.kernels_failed += counts.failed;
-  }
+  metrics.kernels_built += totals_->built;
+  metrics.kernels_cached += totals_->cached;
+  metrics.kernels_failed += totals_->failed;
 }
 
 void SharedModels::Maintain() {

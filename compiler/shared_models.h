@@ -47,6 +47,7 @@ class SharedModels : public RuntimeExtension {
   using ModelKey = std::pair<CacheKey, const KernelService*>;
   std::vector<std::shared_ptr<KernelService>> Services() const;
 
+  const std::shared_ptr<KernelTotals> totals_ = std::make_shared<KernelTotals>();
   mutable Mutex mutex_;
   std::map<std::string, std::weak_ptr<KernelService>> services_ ABSL_GUARDED_BY(mutex_);
   std::map<ModelKey, std::weak_ptr<WarmModel>> models_ ABSL_GUARDED_BY(mutex_);

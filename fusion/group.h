@@ -58,7 +58,7 @@ struct Grouping {
 };
 
 // Which merges are made, among those that are legal.
-enum class FusionRules : uint8_t {
+enum class FusionRules : int {
   kPriced,  // those that pay
   // As MegEngine's JIT has it, for comparison: a group has one output, one shape before its
   // reductions, and nothing is broadcast inside it.

@@ -25,7 +25,8 @@ bool IsOwn(absl::string_view file) {
   if (slash == absl::string_view::npos) return false;
   const absl::string_view folder = file.substr(0, slash), name = file.substr(slash + 1);
   return folder.size() > 5 && folder.substr(folder.size() - 5) == "/kiln" &&
-         (name == "ops.py" || name == "_trace.py" || name == "_arrays.py");
+         (name == "ops.py" || name == "_trace.py" || name == "_arrays.py" || name == "_numpy.py" ||
+          name == "_grad.py");
 }
 
 nb::object NumpyGeneric() {
@@ -209,7 +210,7 @@ void BindReads(nb::class_<Array>& array) {
       .def("__bool__", [](const Array& self) { return nb::bool_(Item(self)); });
 }
 
-// ---- What kiln/_arrays.py does.
+// ---- What kiln/_arrays.py and kiln/_numpy.py do.
 
 nb::object InPython(const char* name) { return nb::module_::import_("kiln._arrays").attr(name); }
 
@@ -225,7 +226,15 @@ void BindPlaces(nb::class_<Array>& array) {
             return InPython("ufunc")(function, method, operands, settings);
           },
           nb::sig("def __array_ufunc__(self, function: Any, method: str, *operands: Any, "
-                  "**settings: Any) -> Any"));
+                  "**settings: Any) -> Any"))
+      .def(
+          "__array_function__",
+          [](nb::handle, nb::handle function, nb::handle /*types*/, nb::handle arguments,
+             nb::handle named) {
+            return nb::module_::import_("kiln._numpy").attr("call")(function, arguments, named);
+          },
+          nb::sig("def __array_function__(self, function: Any, types: Any, arguments: Any, named: "
+                  "Any, /) -> Any"));
   constexpr std::pair<const char*, const char*> kReductions[] = {
       {"sum", "reduce_sum"}, {"mean", "reduce_mean"}, {"max", "reduce_max"}, {"min", "reduce_min"}};
   for (const auto& [method, op] : kReductions) {

@@ -18,6 +18,7 @@ void BindModel(nanobind::module_& module);
 void BindCompile(nanobind::module_& module);
 void BindTrainer(nanobind::module_& module);
 void BindArray(nanobind::module_& module);
+void BindDump(nanobind::module_& module);
 void BindTrace(nanobind::module_& module);
 
 }  // namespace kiln::python

@@ -22,6 +22,7 @@ NB_MODULE(_kiln, module) {
   BindCompile(module);
   BindTrainer(module);
   BindArray(module);
+  BindDump(module);
   BindTrace(module);
   const absl::string_view target = kiln::HostTarget().name();
   module.attr("version") = kiln_version();

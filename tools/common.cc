@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
 #include "base/processors.h"
+#include "base/publish_file.h"
 #include "base/status.h"
 #include "base/status_macros.h"
 #include "exec/runtime_state.h"
@@ -373,17 +374,7 @@ absl::Status WriteFileDurably(const std::string& wanted, const std::string& byte
 absl::Status WriteFileDurably(const std::string& wanted,
                               const std::function<absl::Status(WritableFile&)>& write) {
   FileSystem& files = RealFileSystem();
-  // A link stays one, and a device is not replaced by a file.
-  std::error_code error;
-  const std::filesystem::file_status there = std::filesystem::status(wanted, error);
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-    return absl::UnavailableError(
-        absl::StrCat("\"", wanted, "\" is no regular file; name one, or one that is not there"));
-  const bool link = std::filesystem::is_symlink(std::filesystem::symlink_status(wanted, error));
-  const std::string path =
-      link ? std::filesystem::weakly_canonical(wanted, error).string() : wanted;
-  if (path.empty())
-    return absl::UnavailableError(absl::StrCat("\"", wanted, "\": ", error.message()));
+  KILN_ASSIGN_OR_RETURN(const std::string path, PathToReplace(wanted));
   const std::string temporary = absl::StrCat(path, ".", UniqueName());
   const auto written = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));

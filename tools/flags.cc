@@ -89,6 +89,28 @@ FlagRow FlagRowOf(const CLI::Option& option, const std::string& name) {
   return row;
 }
 
+// Throws where a list has an empty value, as "," has: CLI11 leaves it out, and takes the next word
+// of the command line in its place.
+void CheckLists(const CLI::App* app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view word = argv[i];
+    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; }))
+      if (command->get_name() == word) app = command;
+    const size_t equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    const CLI::Option* const option = app->get_option_no_throw(name);
+    if (option == nullptr || option->get_delimiter() == '\0') continue;
+    const bool apart = equals == absl::string_view::npos;
+    if (apart && i + 1 == argc) continue;  // none at all
+    const absl::string_view value = apart ? argv[i + 1] : word.substr(equals + 1);
+    for (const absl::string_view one : absl::StrSplit(value, option->get_delimiter())) {
+      if (one.empty())
+        throw CLI::ValidationError(
+            name, absl::StrCat("is \"", value, "\", expected values with a comma between two"));
+    }
+  }
+}
+
 }  // namespace
 
 Flag Flag::Required() const {
@@ -245,6 +267,7 @@ const Flags& Flags::Named() const {
 
 int Flags::Run(int argc, char** argv) const {
   try {
+    CheckLists(app_.get(), argc, argv);
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? kExitOk : kExitUsage;

@@ -2,13 +2,10 @@
 #include "tools/serve.h"
 
 #include <chrono>
-#include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/npy.h"
@@ -16,55 +13,19 @@
 #include "compiler/compile.h"
 #include "nlohmann/json.hpp"
 #include "tools/exit_code.h"
+#include "tools/requests.h"
 
 namespace kiln {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-class Server {
+class Loaded {
  public:
-  explicit Server(const CommonOptions& common) : common_(common) {}
-
-  // The answer, or nothing for "quit".
-  std::optional<json> Answer(const std::string& line) {
-    if (line.size() > kMaxLine)
-      return Refusal(absl::StrCat("the request has ", line.size(), " bytes, more than ", kMaxLine));
-    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!request.is_object()) return Refusal("the request is no JSON object");
-    try {
-      return Handle(request);
-    } catch (const json::exception& error) {  // a member of another type
-      return Refusal(error.what());
-    }
-  }
-
- private:
-  static constexpr size_t kMaxLine = size_t{1} << 20;
-
-  static json Refusal(absl::string_view error) {
-    return json{{"ok", false}, {"error", std::string(error)}};
-  }
-
-  std::optional<json> Handle(const json& request) {
-    const std::string command = request.value("cmd", "");
-    if (command == "quit") return std::nullopt;
-    if (command == "version") return json{{"version", "kiln " KILN_VERSION}};
-    const absl::StatusOr<json> answer =
-        command == "load"   ? Load(request)
-        : command == "time" ? Time(request)
-                            : absl::InvalidArgumentError(absl::StrCat(
-                                  "cmd \"", command, "\": is none of version, load, time, quit"));
-    if (answer.ok()) return *answer;
-    return Refusal(answer.status().message());
-  }
+  explicit Loaded(const CommonOptions& common) : common_(common) {}
 
   absl::StatusOr<json> Load(const json& request) {
+    using Clock = std::chrono::steady_clock;
     context_.reset();
     bound_.clear();
     const Clock::time_point start = Clock::now();
@@ -80,15 +41,18 @@ class Server {
     }
     KILN_RETURN_IF_ERROR(Donate(request.value("donate", json::object()), model));
     KILN_RETURN_IF_ERROR(context_->Run());
-    const double seconds = SecondsSince(start);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const std::string prefix = request.value("results", "");
     for (size_t k = 0; k < model.outputs().size(); ++k) {
       KILN_ASSIGN_OR_RETURN(const Tensor output, context_->Output(model.outputs()[k].name));
       if (!prefix.empty()) KILN_RETURN_IF_ERROR(WriteNpy(absl::StrCat(prefix, k, ".npy"), output));
     }
-    return json{{"ok", true}, {"load_s", seconds}, {"results", model.outputs().size()}};
+    return json{{"load_s", seconds}, {"results", model.outputs().size()}};
   }
 
+  absl::Status Run() { return context_->Run(); }
+
+ private:
   // {"p": 0}: result 0 is written over input p.
   absl::Status Donate(const json& donate, const Model& model) {
     for (const auto& [name, result] : donate.items()) {
@@ -103,21 +67,6 @@ class Server {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<json> Time(const json& request) {
-    if (context_ == nullptr) return absl::FailedPreconditionError("time: nothing is loaded");
-    for (int i = 0; i < request.value("warm", 1); ++i) KILN_RETURN_IF_ERROR(context_->Run());
-    const double budget = request.value("budget_s", 1e9);
-    const Clock::time_point begin = Clock::now();
-    std::vector<double> ms;
-    for (int i = 0; i < request.value("n", 1); ++i) {
-      const Clock::time_point start = Clock::now();
-      KILN_RETURN_IF_ERROR(context_->Run());
-      ms.push_back(SecondsSince(start) * 1e3);
-      if (SecondsSince(begin) > budget) break;
-    }
-    return json{{"ms", ms}};
-  }
-
   const CommonOptions common_;
   std::unique_ptr<Context> context_;
   std::map<std::string, Tensor> bound_;  // inputs of the last load
@@ -126,12 +75,9 @@ class Server {
 }  // namespace
 
 int Serve(const CommonOptions& options) {
-  Server server(options);
-  for (std::string line; std::getline(std::cin, line);) {
-    const std::optional<json> answer = server.Answer(line);
-    if (!answer.has_value()) return kExitOk;
-    std::cout << answer->dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
-  }
+  Loaded loaded(options);
+  AnswerRequests(
+      {[&](const json& request) { return loaded.Load(request); }, [&] { return loaded.Run(); }});
   return kExitOk;
 }
 

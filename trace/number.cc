@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/status_macros.h"
 #include "graph/tensors.h"
 
 namespace kiln::tracing {
@@ -82,6 +83,15 @@ absl::StatusOr<uint64_t> OperandAccess::BitsBeside(const Operand& o, DType type)
   return Invalid("the number ", ToString(o), " beside an array of ", Name(type),
                  ": it has no such value; cast the array to ",
                  o.kind_ == Operand::Kind::kFloat ? "a float type" : "a larger type");
+}
+
+absl::StatusOr<double> OperandAccess::AttributeBeside(const Operand& o, DType type) {
+  KILN_ASSIGN_OR_RETURN(const uint64_t bits, BitsBeside(o, type));
+  const double value = AsDouble(o);
+  if (IsFloat(type) || Bits(Operand(value), type) == bits) return value;
+  return absl::UnimplementedError(
+      absl::StrCat("the number ", ToString(o), " beside an array of ", Name(type),
+                   ": the operator has it as f64, which has no such value; give one below 2^53"));
 }
 
 std::string ToString(double value) {

@@ -27,9 +27,11 @@ class OperandAccess {
   static std::string ToString(const Operand& o);
   // A whole number from 1 to 4: what `pow` writes as products.
   static bool IsSmall(const Operand& o);
-
- private:
+  // Of a number: the nearest double.
   static double AsDouble(const Operand& o);
+  // The double that an operator's attribute is, for a number beside an array of `type`.
+  // kInvalidArgument: as BitsBeside; kUnimplemented: an integer that no double is.
+  static absl::StatusOr<double> AttributeBeside(const Operand& o, DType type);
 };
 
 // As few digits as tell the number from all others.

@@ -28,6 +28,17 @@ bool IsMadeOfExtents(const Request& request) {
                      [](const Attribute& attribute) { return attribute.dims != nullptr; });
 }
 
+// Whether a number is what a call pads with: an attribute has it then, since an operator that pads
+// has to know it.
+bool PadsWithNumber(const Request& request) {
+  static const OpDef* const pad = FindOp("pad");
+  if (&request.op != pad || request.operands.size() < 3) return false;
+  const Operand& fill = *request.operands[2];
+  return !OperandAccess::IsArray(fill) && !OperandAccess::IsAbsent(fill) &&
+         OperandAccess::IsArray(*request.operands[0]) &&
+         OperandAccess::ArrayOf(*request.operands[0]).node() != nullptr;
+}
+
 absl::Status At(const absl::Status& status, Location where) {
   return status.ok() ? status : Annotate(status, ToString(where));
 }
@@ -93,7 +104,22 @@ const CallForm* Recorder::Likely(std::span<const Attribute> attributes) const {
   return replayed_->operations[at].form;
 }
 
+absl::Status Recorder::ApplyPad(const Request& request, std::span<Array> results) {
+  const DType type = OperandAccess::ArrayOf(*request.operands[0]).node()->type.type;
+  const absl::StatusOr<double> fill = OperandAccess::AttributeBeside(*request.operands[2], type);
+  if (!fill.ok()) return At(fill.status(), request.where);
+  std::vector<Attribute> attributes(request.attributes.begin(), request.attributes.end());
+  std::erase_if(attributes,
+                [](const Attribute& a) { return a.name == absl::string_view("value"); });
+  attributes.emplace_back("value", *fill);
+  const Operand absent;
+  std::vector<const Operand*> operands(request.operands.begin(), request.operands.end());
+  operands[2] = &absent;
+  return Apply({request.op, operands, attributes, request.where}, results);
+}
+
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
+  if (PadsWithNumber(request)) return ApplyPad(request, results);
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
   KILN_ASSIGN_OR_RETURN(

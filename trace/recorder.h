@@ -97,6 +97,8 @@ class Recorder {
  private:
   // What the next call is, which has attributes, as the record has it; null: there is none.
   const CallForm* Likely(std::span<const Attribute> attributes) const;
+  // A call of `pad` whose fill value is a number.
+  absl::Status ApplyPad(const Request& request, std::span<Array> results);
   absl::Status FindTypes(const Request& request, const CallForm& form);
   // Makes sure that the node can be an operand.
   absl::Status CheckOperand(Node* node, Location where);

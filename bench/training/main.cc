@@ -6,8 +6,8 @@
 //   kiln-bench-training curve FOLDER NAME f32 300   the loss before each of 300 steps
 //   kiln-bench-training graph FOLDER NAME        the step as .graph text, for `kiln explain`
 //   kiln-bench-training profile FOLDER NAME LEVEL THREADS    ms of each launch, the longest first
-//   kiln-bench-training serve LEVEL THREADS      answers requests as `kiln bench --serve` does:
-//                                                {"cmd": "load", "folder", "name"}, {"cmd": "time"}
+//   kiln-bench-training serve LEVEL THREADS      answers requests (tools/requests.h); a load has
+//                                                {"folder", "name"}
 //
 // Kernels are cached as for all programs (KILN_CACHE_DIR). All but `graph` print JSON.
 #include <algorithm>
@@ -29,16 +29,13 @@
 #include "graph/text.h"
 #include "nlohmann/json.hpp"
 #include "tests/training/network.h"
+#include "tools/requests.h"
 
 namespace kiln::training {
 namespace {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-double MsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 absl::StatusOr<DType> FloatType(const std::string& word) {
   if (word == "f32") return DType::kF32;
@@ -138,47 +135,18 @@ absl::StatusOr<json> Profile(const std::string& folder, const std::string& name,
               {"launches", launches}};
 }
 
-class Server {
- public:
-  explicit Server(CompileOptions options) : options_(std::move(options)) {}
-
-  absl::StatusOr<json> Answer(const json& request) {
-    if (request.value("cmd", "") == "load") {
-      run_ = {};
-      const Clock::time_point start = Clock::now();
-      KILN_ASSIGN_OR_RETURN(run_, Load(request.value("folder", ""), request.value("name", ""),
-                                       DType::kF32, options_));
-      KILN_ASSIGN_OR_RETURN(const double loss, Step(run_));
-      return json{{"ok", true}, {"load_ms", MsSince(start)}, {"loss", loss}};
-    }
-    if (run_.context == nullptr) return absl::FailedPreconditionError("time: nothing is loaded");
-    for (int k = 0; k < request.value("warm", 1); ++k) KILN_RETURN_IF_ERROR(Step(run_).status());
-    const Clock::time_point begin = Clock::now();
-    std::vector<double> ms;
-    do {
-      const Clock::time_point start = Clock::now();
-      KILN_RETURN_IF_ERROR(Step(run_).status());
-      ms.push_back(MsSince(start));
-    } while (static_cast<int>(ms.size()) < request.value("n", 1) &&
-             MsSince(begin) < 1e3 * request.value("budget_s", 60.0));
-    return json{{"ms", ms}};
-  }
-
- private:
-  const CompileOptions options_;
-  Run run_;
-};
-
-int Serve(const CompileOptions& options) {
-  Server server(options);
-  for (std::string line; std::getline(std::cin, line);) {
-    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    absl::StatusOr<json> answer = absl::InvalidArgumentError("the request is no JSON object");
-    if (request.is_object()) answer = server.Answer(request);
-    std::cout << (answer.ok() ? *answer : json{{"ok", false}, {"error", answer.status().message()}})
-              << std::endl;
-  }
-  return 0;
+void ServeSteps(const CompileOptions& options) {
+  Run run;
+  const auto load = [&](const json& request) -> absl::StatusOr<json> {
+    const Clock::time_point start = Clock::now();
+    run = {};
+    KILN_ASSIGN_OR_RETURN(
+        run, Load(request.value("folder", ""), request.value("name", ""), DType::kF32, options));
+    KILN_ASSIGN_OR_RETURN(const double loss, Step(run));
+    const std::chrono::duration<double, std::milli> ms = Clock::now() - start;
+    return json{{"load_ms", ms.count()}, {"loss", loss}};
+  };
+  AnswerRequests({load, [&] { return Step(run).status(); }});
 }
 
 absl::StatusOr<std::string> Do(const std::vector<std::string>& words) {
@@ -209,8 +177,10 @@ absl::StatusOr<std::string> Do(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() == 3 && words[0] == "serve")
-    return kiln::training::Serve(kiln::training::Options(words[1], words[2]));
+  if (words.size() == 3 && words[0] == "serve") {
+    kiln::training::ServeSteps(kiln::training::Options(words[1], words[2]));
+    return 0;
+  }
   const absl::StatusOr<std::string> text = kiln::training::Do(words);
   if (!text.ok()) {
     std::cerr << "kiln-bench-training: " << text.status().message() << "\n";

@@ -63,6 +63,44 @@ struct Writer {
   int64_t Int(const char* name) const { return IntAttr(node, name); }
 };
 
+// ---- integers that ONNX leaves out
+
+bool IsUnsigned(DType type) { return IsInt(type) && !IsSigned(type); }
+bool IsShort(DType type) { return IsInt(type) && SizeOf(type) < 4; }
+bool Has16Bits(DType type) { return IsInt(type) && SizeOf(type) == 2; }
+bool IsNoSignedWord(DType type) { return IsInt(type) && (IsShort(type) || !IsSigned(type)); }
+
+// Operators that operator set kWrittenOpset has for all floats and not for these integers. The low
+// bits of what they give depend on those of their operands alone, or both keep their order.
+struct Lacking {
+  const char* op;
+  bool (*lacks)(DType);
+};
+constexpr Lacking kLacking[] = {{"CumSum", IsShort},          {"Gemm", IsShort},
+                                {"MatMul", IsShort},          {"Neg", IsUnsigned},
+                                {"PRelu", IsShort},           {"Pow", IsNoSignedWord},
+                                {"ReduceL1", IsShort},        {"ReduceMax", Has16Bits},
+                                {"ReduceMin", Has16Bits},     {"ReduceProd", IsShort},
+                                {"ReduceSumSquare", IsShort}, {"ReduceSum", IsShort}};
+
+bool Lacks(absl::string_view op, DType type) {
+  for (const Lacking& row : kLacking) {
+    if (op == row.op) return row.lacks(type);
+  }
+  return false;
+}
+
+// The operator that gives the node's output, where the first `elements` inputs have its type: of
+// integers that ONNX has it not for in 64 bits.
+absl::Status LastOf(Writer& w, const std::string& op, std::vector<std::string> inputs,
+                    size_t elements, const ExportAttrs& attrs) {
+  if (!Lacks(op, w.input(0).type)) return w.Last(op, inputs, attrs);
+  for (size_t k = 0; k < elements; ++k) {
+    if (!inputs[k].empty()) inputs[k] = w.Cast(inputs[k], DType::kI64);
+  }
+  return w.Last("Cast", {w.Add(op, inputs, attrs)}, {{"to", int64_t{ToOnnxType(w.output().type)}}});
+}
+
 // ---- operators of the same meaning
 
 // The form in which ONNX's operator set kWrittenOpset has the node; null if there is none.
@@ -112,13 +150,22 @@ absl::Status WriteForm(Writer& w, const OnnxForm& form) {
             absl::StrCat("attribute \"", spec.name, "\" has a kind that is not written"));
     }
   }
-  return w.Last(form.op, inputs, attrs);
+  return LastOf(w, form.op, inputs, w.node.inputs.size(), attrs);
 }
 
 // ---- element-wise
 
 // A mark for Kiln alone.
 absl::Status Identity(Writer& w) { return w.Last("Identity", {w.in(0)}); }
+absl::Status Relu(Writer& w) {
+  return IsUnsigned(w.input(0).type) ? Identity(w) : WriteForm(w, *FormOf(w));
+}
+// In 64 bits with a sign an exponent from 2^63 on is another one.
+absl::Status Pow(Writer& w) {
+  if (w.input(0).type == DType::kU64)
+    return absl::UnimplementedError("ONNX has no power of u64; cast it to i64");
+  return WriteForm(w, *FormOf(w));
+}
 absl::Status NotEqual(Writer& w) { return w.Last("Not", {w.Add("Equal", w.ins())}); }
 absl::Status Rsqrt(Writer& w) { return w.Last("Reciprocal", {w.Add("Sqrt", w.ins())}); }
 
@@ -167,8 +214,12 @@ absl::Status Prelu(Writer& w) {
 // ---- reductions, running sums, order
 
 absl::Status Reduce(Writer& w, const OnnxForm& form) {
+  if (IsShort(w.input(0).type) && absl::string_view(form.op) == "ReduceMean") {
+    return absl::UnimplementedError(absl::StrCat("ONNX has no mean of ", Name(w.input(0).type),
+                                                 "; cast it to i32"));  // whose sum wraps elsewhere
+  }
   const std::vector<int64_t> axes = IntsAttr(w.node, "axes");
-  return w.Last(form.op, {w.in(0), axes.empty() ? "" : w.scope.Ints(axes)},
+  return LastOf(w, form.op, {w.in(0), axes.empty() ? "" : w.scope.Ints(axes)}, 1,
                 {{"keepdims", w.Int("keepdims")}});
 }
 
@@ -176,7 +227,7 @@ absl::Status Cumulative(Writer& w) {
   if (w.Int("product") != 0)
     return absl::UnimplementedError("ONNX's operator set 20 has no running product");
   const std::string axis = w.Scalar(DType::kI64, static_cast<double>(w.Int("axis")));
-  return w.Last("CumSum", {w.in(0), axis},
+  return LastOf(w, "CumSum", {w.in(0), axis}, 1,
                 {{"exclusive", w.Int("exclusive")}, {"reverse", w.Int("reverse")}});
 }
 
@@ -401,7 +452,7 @@ absl::Status Matmul(Writer& w) {
     if (perm.size() > 1) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     operands[k] = w.Add("Transpose", {operands[k]}, {{"perm", perm}});
   }
-  return w.Last("MatMul", operands);
+  return LastOf(w, "MatMul", operands, 2, {});
 }
 
 // ONNX has no layer norm without a scale.
@@ -556,9 +607,11 @@ constexpr Special kSpecials[] = {
     {"multinomial", Multinomial},
     {"not_equal", NotEqual},
     {"pad", Pad},
+    {"pow", Pow},
     {"prelu", Prelu},
     {"random_normal", RandomNormal},
     {"random_uniform", RandomUniform},
+    {"relu", Relu},
     {"reshape", Reshape},
     {"rsqrt", Rsqrt},
     {"scatter_elements", ScatterElements},

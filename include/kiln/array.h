@@ -243,7 +243,7 @@ class KILN_API Operand {
 
  private:
   friend class tracing::OperandAccess;
-  enum class Kind : uint8_t {
+  enum class Kind : int {
     kNone,
     kArray,
     kBool,
@@ -283,7 +283,7 @@ struct Required {
 
 // An attribute of a call: one of a closed set. Views, for the time of the call.
 struct Attribute {
-  enum class Kind : uint8_t { kAbsent, kInt, kFloat, kString, kInts, kType };
+  enum class Kind : int { kAbsent, kInt, kFloat, kString, kInts, kType };
   Attribute(const char* name, int64_t v) : name(name), kind(Kind::kInt), integer(v) {}
   Attribute(const char* name, double v) : name(name), kind(Kind::kFloat), number(v) {}
   Attribute(const char* name, absl::string_view v) : name(name), kind(Kind::kString), text(v) {}

@@ -37,7 +37,7 @@ using PublicKey = std::array<uint8_t, 32>;  // Ed25519
 
 // Something that happened to one entry. Of what is no kernel only trouble is told, and evictions.
 struct CacheEvent {
-  enum class Kind : uint8_t {
+  enum class Kind : int {
     kHit,
     kMiss,
     kPublished,     // an entry, or a known failure

@@ -95,7 +95,7 @@ class KILN_API Dim {
 inline constexpr int kMaxDimSize = 500;
 
 struct KILN_API Dim::Atom {
-  enum class Kind : uint8_t { kSymbol, kFloorDiv, kMod, kMin, kMax };
+  enum class Kind : int { kSymbol, kFloorDiv, kMod, kMin, kMax };
   Kind kind = Kind::kSymbol;
   std::string symbol;     // kSymbol
   std::vector<Dim> args;  // two for all others; sorted for kMin and kMax

@@ -13,14 +13,12 @@
 #ifndef KILN_LOG_H_
 #define KILN_LOG_H_
 
-#include <cstdint>
-
 #include "absl/strings/string_view.h"
 #include "kiln/status.h"
 
 namespace kiln {
 
-enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError, kOff };
+enum class LogLevel : int { kDebug, kInfo, kWarning, kError, kOff };
 
 // Takes lines from any thread, also at once.
 class KILN_API LogSink {

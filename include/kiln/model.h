@@ -64,7 +64,7 @@ inline constexpr int kMaxThreads = 1024;          // correctness
 KILN_API absl::Status CheckThreads(int threads);  // kInvalidArgument: not from 0 to kMaxThreads
 
 // Where the temporaries of a run lie.
-enum class Temporaries : uint8_t {
+enum class Temporaries : int {
   kPlanned,    // in one arena, where they share memory
   kSeparate,   // in one arena, apart: to look for one that is overwritten too early
   kAllocated,  // each in memory of its own from the allocator, of exactly its bytes, anew for each
@@ -73,7 +73,7 @@ enum class Temporaries : uint8_t {
 };
 
 // Where outputs lie that a context's caller has not bound.
-enum class OutputMemory : uint8_t {
+enum class OutputMemory : int {
   kReused,  // in memory that the context keeps: a view is valid until the next run
   kFresh,   // in new memory for every run: a view is valid as long as it is held
   kBound,   // nowhere: an output that is not bound is kFailedPrecondition; so is Model::Run, which
@@ -328,7 +328,7 @@ class KILN_API Context {
 };
 
 // What is asked of the code in a package before its first use.
-enum class PackageValidation : uint8_t {
+enum class PackageValidation : int {
   kTrust,     // nothing: it runs as the builder left it
   kFirstUse,  // that kiln-validate finds no fault with it on this CPU; else the VM runs
 };

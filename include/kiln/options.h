@@ -26,19 +26,19 @@ struct CustomOp;  // graph/custom_op.h
 struct Kernel;
 struct Machine;  // schedule/machine.h
 struct SizeClass;
-enum class FusionRules : uint8_t;  // fusion/group.h
+enum class FusionRules : int;  // fusion/group.h
 
 // When kernels are compiled.
-enum class CompileMode : uint8_t {
+enum class CompileMode : int {
   kBlock,       // before the first run
   kBackground,  // while the model runs on the VM
   kNever,       // not at all: everything stays on the VM
 };
 
-enum class MathMode : uint8_t { kStrict, kFast };
+enum class MathMode : int { kStrict, kFast };
 
 // How schedules and implementations of library operators are chosen (compiler/tuner.h).
-enum class ScheduleChoice : uint8_t {
+enum class ScheduleChoice : int {
   kHeuristic,     // by what was measured on this machine, where something was; else by price
   kProfile,       // what was not measured yet is measured, and remembered in the cache
   kReproducible,  // by price alone, whatever was measured
@@ -47,7 +47,7 @@ enum class ScheduleChoice : uint8_t {
 // Whether models for a GPU have calls of NVIDIA's libraries, cuBLASLt and cuDNN, for matmul, conv
 // and pools. Kernels have the same bits everywhere; those calls are right within a tolerance, and
 // the libraries must be there where the model runs.
-enum class DeviceLibrary : uint8_t {
+enum class DeviceLibrary : int {
   kFound,   // of those found for the runtime's device when the model is compiled; else kernels
   kAlways,  // whatever is here, as for a package that other machines run
   kNever,   // kernels alone
@@ -55,7 +55,7 @@ enum class DeviceLibrary : uint8_t {
 
 // External data of a model that is reached through symbolic links, or has several names (hard
 // links).
-enum class ExternalDataLinks : uint8_t {
+enum class ExternalDataLinks : int {
   kRefuse,  // a model from anywhere reads nothing outside of its folder
   // For folders that somebody trusted has made, as the caches of hubs are: a snapshot's files are
   // links to blobs. The model can still name only what is in its folder, and only regular files are

@@ -99,6 +99,7 @@ struct RuntimeMetrics {
   int64_t vm_runs = 0;   // runs in which a kernel ran on the VM
   int64_t plans = 0;     // made; those that took over the offsets of an earlier one do not count
   int64_t variants = 0;  // compiled, or fetched from the cache
+  // Of models that are gone, too. A kernel that failed and was built later counts as both.
   int64_t kernels_built = 0, kernels_cached = 0, kernels_failed = 0;
   int64_t memory_bytes = 0, memory_peak = 0;  // that the allocator has given out
   int64_t idle_bytes = 0;                     // of those, kept by contexts that do not run

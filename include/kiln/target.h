@@ -17,7 +17,7 @@
 namespace kiln {
 
 // One line for each device; the first is the default.
-enum class DeviceKind : uint8_t {
+enum class DeviceKind : int {
   kCpu,
   kCuda,
 };

@@ -31,7 +31,7 @@ namespace kiln {
 
 // The element types. f16 and bf16 are storage types: kernels load them, compute in f32 and round
 // once at the store. bool is stored as one byte, 0 or 1.
-enum class DType : uint8_t {
+enum class DType : int {
   kF32,
   kF64,
   kF16,

@@ -59,7 +59,7 @@ struct TraceOptions {
 
 // What a call of a traced function did that its record did not. A Status of a call has one of them
 // (TraceErrorOf) and names both operations and both source lines.
-enum class TraceError : uint8_t {
+enum class TraceError : int {
   kOperation,         // another operator
   kAttributes,        // the same with other attributes
   kInputCount,        // with more or fewer operands

@@ -168,7 +168,8 @@ class KILN_API Trainer {
 
   // Everything that later steps depend on but options and data, in a safetensors file: parameters
   // and statistics by their names; moments, counts and the loss scale under "kiln/". A process that
-  // is killed meanwhile leaves the file that was there. One writer of a path at a time.
+  // is killed meanwhile leaves the file that was there; where `path` is a symbolic link, the file
+  // that it leads to is written. One writer of a path at a time.
   absl::Status Save(absl::string_view path,
                     const std::map<std::string, std::string>& metadata = {}) const;
   // The other way; gives the metadata. The file is untrusted. kDataLoss: it is damaged;

@@ -17,19 +17,21 @@ from kiln import _kiln, _settings, ops
 from kiln._errors import (
     CancelledError, Code, DataLossError, DeadlineExceededError, Error, FailedPreconditionError, InternalError, InvalidArgumentError,
     NotFoundError, PermissionDeniedError, ResourceExhaustedError, TraceError, UnavailableError, UnimplementedError)
+from kiln._grad import grad, value_and_grad
 from kiln._kiln import (
-    Array, Cache, Cancel, CompileOptions, Context, Description, Excluded, Launch, Model, Port, RunOptions, Runtime, Tensor, array, empty,
-    lazy_stats, set_log_level)
+    Array, Cache, Cancel, CompileOptions, Context, Description, DumpInfo, DumpOptions, Excluded, Launch, Model, OptimizeForInference, Port,
+    RunOptions, Runtime, Tensor, array, empty, lazy_stats, set_log_level)
 from kiln._tools import doctor, explain
-from kiln._trace import set_lazy_options, trace
+from kiln._trace import Traced, TraceStats, freeze, set_lazy_options, trace
 from kiln._trainer import Trainer
 
 __all__ = [
     "Array", "Cache", "Cancel", "CancelledError", "Code", "CompileOptions", "Context", "DataLossError", "DeadlineExceededError", "Description",
-    "Error", "Excluded", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Launch", "Model", "NotFoundError",
-    "PermissionDeniedError", "Port", "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor", "TraceError", "Trainer", "UnavailableError",
-    "UnimplementedError", "array", "compile", "describe", "doctor", "empty", "explain", "lazy_stats", "load", "log", "ops", "set_lazy_options",
-    "set_log_level", "target", "trace"]
+    "DumpInfo", "DumpOptions", "Error", "Excluded", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Launch", "Model",
+    "NotFoundError", "OptimizeForInference", "PermissionDeniedError", "Port", "ResourceExhaustedError", "RunOptions", "Runtime", "Tensor",
+    "TraceError", "TraceStats", "Traced", "Trainer", "UnavailableError", "UnimplementedError", "array", "compile", "describe", "doctor",
+    "empty", "explain", "freeze", "grad", "lazy_stats", "load", "log", "ops", "set_lazy_options", "set_log_level", "target", "trace",
+    "value_and_grad"]
 
 __version__: str = _kiln.version
 #: What kernels are compiled for where nothing else is asked: the level of this machine, as "x86-64-v3".

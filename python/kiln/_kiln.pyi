@@ -652,6 +652,8 @@ class Array:
 
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **settings: Any) -> Any: ...
 
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any, /) -> Any: ...
+
     def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, **more: None) -> Array: ...
 
     def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, **more: None) -> Array: ...
@@ -670,10 +672,229 @@ def apply(name: str, operands: tuple[object, ...], attributes: dict[str, Any], t
     One call of an operator, by its name; kiln.ops has a function for each.
     """
 
+class OptimizeForInference:
+    """Simplifications of a dump. Names are those of kiln/trace_dump.h."""
+
+    def __init__(self, *, enable_io16xc32: bool = False, enable_ioc16: bool = False, layout: str = '', fuse_conv_bias_nonlinearity: bool = False, fuse_conv_bias_with_z: bool = False, fuse_preprocess: bool = False) -> None: ...
+
+    @property
+    def enable_io16xc32(self) -> bool:
+        """
+        Floats between operations, and results, become f16; each computes in f32.
+        """
+
+    @enable_io16xc32.setter
+    def enable_io16xc32(self, arg: bool, /) -> None: ...
+
+    @property
+    def enable_ioc16(self) -> bool:
+        """Not there: an error."""
+
+    @enable_ioc16.setter
+    def enable_ioc16(self, arg: bool, /) -> None: ...
+
+    @property
+    def layout(self) -> str:
+        """Of activations, in a package: 'nhwc', 'nchw'; '': as is."""
+
+    @layout.setter
+    def layout(self, arg: str, /) -> None: ...
+
+    @property
+    def fuse_conv_bias_nonlinearity(self) -> bool: ...
+
+    @fuse_conv_bias_nonlinearity.setter
+    def fuse_conv_bias_nonlinearity(self, arg: bool, /) -> None: ...
+
+    @property
+    def fuse_conv_bias_with_z(self) -> bool: ...
+
+    @fuse_conv_bias_with_z.setter
+    def fuse_conv_bias_with_z(self, arg: bool, /) -> None: ...
+
+    @property
+    def fuse_preprocess(self) -> bool: ...
+
+    @fuse_preprocess.setter
+    def fuse_preprocess(self, arg: bool, /) -> None: ...
+
+class DumpOptions:
+    """
+    What a traced function is written as. Names are those of kiln/trace_dump.h.
+    """
+
+    def __init__(self) -> None: ...
+
+    @property
+    def arg_names(self) -> list[str]:
+        """Of arguments, in their order."""
+
+    @arg_names.setter
+    def arg_names(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def output_names(self) -> list[str]:
+        """Of results, in their order."""
+
+    @output_names.setter
+    def output_names(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def append(self) -> bool:
+        """Not there: an error."""
+
+    @append.setter
+    def append(self, arg: bool, /) -> None: ...
+
+    @property
+    def keep_var_name(self) -> int:
+        """
+        Which names values have: 0, of arguments; 1, and of results; 2, of all.
+        """
+
+    @keep_var_name.setter
+    def keep_var_name(self, arg: int, /) -> None: ...
+
+    @property
+    def keep_opr_name(self) -> bool:
+        """Operations are called after operator and line."""
+
+    @keep_opr_name.setter
+    def keep_opr_name(self, arg: bool, /) -> None: ...
+
+    @property
+    def keep_param_name(self) -> bool:
+        """Captured arrays are 'param_0' and so on."""
+
+    @keep_param_name.setter
+    def keep_param_name(self, arg: bool, /) -> None: ...
+
+    @property
+    def optimize_for_inference(self) -> OptimizeForInference | None:
+        """
+        True: what is exact is simplified; more as an OptimizeForInference says.
+        """
+
+    @optimize_for_inference.setter
+    def optimize_for_inference(self, value: OptimizeForInference | bool | None, /) -> None: ...
+
+    @property
+    def input_data(self) -> list[str]:
+        """Test cases of a package: 'x:x.npy', '#rand(0, 1)'."""
+
+    @input_data.setter
+    def input_data(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def resize_input(self) -> bool:
+        """What files hold is resized to the argument's extents."""
+
+    @resize_input.setter
+    def resize_input(self, arg: bool, /) -> None: ...
+
+    @property
+    def repeat(self) -> int:
+        """And stands so often behind itself."""
+
+    @repeat.setter
+    def repeat(self, arg: int, /) -> None: ...
+
+    @property
+    def input_transform(self) -> str:
+        """And is an expression over `data`."""
+
+    @input_transform.setter
+    def input_transform(self, arg: str, /) -> None: ...
+
+    @property
+    def maxerr(self) -> float:
+        """Of floats, absolute and relative."""
+
+    @maxerr.setter
+    def maxerr(self, arg: float, /) -> None: ...
+
+    @property
+    def silent(self) -> bool:
+        """The self-test says nothing of cases that are right."""
+
+    @silent.setter
+    def silent(self, arg: bool, /) -> None: ...
+
+    @property
+    def no_assert(self) -> bool:
+        """It runs them, and compares nothing."""
+
+    @no_assert.setter
+    def no_assert(self, arg: bool, /) -> None: ...
+
+    @property
+    def strip_info_file(self) -> str:
+        """A JSON file with operators and types of the model."""
+
+    @strip_info_file.setter
+    def strip_info_file(self, arg: str, /) -> None: ...
+
+    @property
+    def append_json(self) -> bool:
+        """As a further model of that file."""
+
+    @append_json.setter
+    def append_json(self, arg: bool, /) -> None: ...
+
+    @property
+    def user_info(self) -> str:
+        """A text, stored in the file."""
+
+    @user_info.setter
+    def user_info(self, arg: str, /) -> None: ...
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]:
+        """Pairs of texts, stored in the file."""
+
+    @metadata.setter
+    def metadata(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def model_version(self) -> int: ...
+
+    @model_version.setter
+    def model_version(self, arg: int, /) -> None: ...
+
+    def __copy__(self) -> DumpOptions: ...
+
+class DumpInfo:
+    """What a dump has written."""
+
+    @property
+    def operations(self) -> int:
+        """Of the model."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the file."""
+
+    @property
+    def kernels(self) -> int:
+        """Of a package."""
+
+    @property
+    def on_vm(self) -> int:
+        """Of these, those without code."""
+
+    @property
+    def inputs(self) -> list[str]: ...
+
+    @property
+    def outputs(self) -> list[str]: ...
+
+    @property
+    def parameters(self) -> list[str]: ...
+
 class Trace:
     """What kiln.trace is made of."""
 
-    def __init__(self, name: str, symbolic: bool, capture_as_const: bool, record_only: bool, symbolic_shape: bool, profiling: bool, compile: CompileOptions) -> None: ...
+    def __init__(self, name: str, symbolic: bool, capture_as_const: bool, record_only: bool, symbolic_shape: bool, profiling: bool, compile: CompileOptions, frozen: bool) -> None: ...
 
     def call(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any: ...
 
@@ -682,7 +903,12 @@ class Trace:
 
     def profile(self) -> str: ...
 
+    def dump(self, file: str, options: DumpOptions) -> DumpInfo: ...
+
     def forget(self) -> None: ...
+
+def differentiate(function: Callable[..., Any], arguments: tuple[object, ...], by: Sequence[int], with_values: bool) -> tuple[Any, tuple[Array, ...]]:
+    """What kiln.grad and kiln.value_and_grad are made of."""
 
 class Excluded:
     """A region that is left out of the trace it is in; also outside of one."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of RunOptions and CompileOptions as keywords, with their types."""
+"""The attributes of RunOptions, CompileOptions and DumpOptions as keywords, with their types."""
 import copy
 import difflib
 from collections.abc import Sequence
@@ -43,7 +43,29 @@ class CompileSettings(RunSettings, total=False):
     tune_at: dict[str, int]
 
 
-Options = TypeVar("Options", _kiln.RunOptions, _kiln.CompileOptions)
+class DumpSettings(TypedDict, total=False):
+    arg_names: Sequence[str]
+    output_names: Sequence[str]
+    append: bool
+    keep_var_name: Literal[0, 1, 2]
+    keep_opr_name: bool
+    keep_param_name: bool
+    optimize_for_inference: _kiln.OptimizeForInference | bool | None
+    input_data: Sequence[str]
+    resize_input: bool
+    repeat: int
+    input_transform: str
+    maxerr: float
+    silent: bool
+    no_assert: bool
+    strip_info_file: str
+    append_json: bool
+    user_info: str
+    metadata: Sequence[tuple[str, str]]
+    model_version: int
+
+
+Options = TypeVar("Options", _kiln.RunOptions, _kiln.CompileOptions, _kiln.DumpOptions)
 
 
 def applied(options: Options, settings: object, names: type) -> Options:
@@ -54,7 +76,7 @@ def applied(options: Options, settings: object, names: type) -> Options:
     for name, value in settings.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f'did you mean "{near[0]}"?' if near else "see kiln.CompileOptions"
+            hint = f'did you mean "{near[0]}"?' if near else f"see kiln.{type(options).__name__}"
             raise TypeError(f'option "{name}": there is none of that name; {hint}')
         try:
             setattr(made, name, value)

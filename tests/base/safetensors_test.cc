@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -20,12 +21,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/little_endian.h"
+#include "base/publish_file.h"
 #include "base/safetensors_header.h"
 #include "base/tensor_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/fault_injecting_file_system.h"
 #include "tests/base/status_matchers.h"
+#include "tests/base/temp_dir.h"
 
 namespace kiln {
 namespace {
@@ -272,6 +275,44 @@ TEST(Safetensors, AFailedWriteLeavesTheFile) {
 }
 
 // KILN_KILLED_CHECKPOINTS writers are killed at random moments.
+// As with a file that is opened to be written: the name stays a link, and what it leads to is new,
+// there or not, beside the link or not.
+TEST(Safetensors, WritesAndReadsWhereLinksLead) {
+  const TempDir dir;
+  const std::map<std::string, Tensor> one = {{"a", Numbered(DType::kF32, {1})}};
+  for (const bool relative : {false, true}) {
+    const std::string folder = dir.File(relative ? "r" : "a"), file = folder + "/run.1";
+    std::filesystem::create_directory(folder);
+    const std::string link = dir.File(relative ? "latest.r" : "latest.a"), again = link + ".again";
+    std::filesystem::create_symlink(relative ? "r/run.1" : file, link);
+    std::filesystem::create_symlink(link, again);
+    for (int round = 0; round < 2; ++round) {  // a link to nothing yet, then to a file
+      KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), again, one));
+      EXPECT_TRUE(std::filesystem::is_symlink(again) && std::filesystem::is_symlink(link));
+      for (const std::string& path : {file, link, again}) {
+        KILN_ASSERT_OK_AND_ASSIGN(const Safetensors read, ReadSafetensors(RealFileSystem(), path));
+        EXPECT_EQ(read.tensors.size(), 1u) << path;
+      }
+    }
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1) << "a file left";
+  }
+}
+
+TEST(Safetensors, WritesOverNoDeviceDirectoryOrCircle) {
+  const TempDir dir;
+  std::filesystem::create_symlink(dir.File("b"), dir.File("a"));
+  std::filesystem::create_symlink(dir.File("a"), dir.File("b"));
+  std::filesystem::create_symlink("/dev/null", dir.File("null"));
+  for (const auto& [path, why] :
+       {std::pair(dir.File("a"), "leads nowhere by links"), std::pair(dir.path(), "is a directory"),
+        std::pair(dir.File("null"), "is no regular file")}) {
+    EXPECT_THAT(WriteSafetensors(RealFileSystem(), path, {}),
+                StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr(why)));
+    EXPECT_EQ(CheckPublishable(RealFileSystem(), path).code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST(Safetensors, AKilledWriterLeavesTheLastFileOrTheNext) {
   const char* const asked = std::getenv("KILN_KILLED_CHECKPOINTS");
   const int kills = asked == nullptr ? 25 : std::atoi(asked);

@@ -138,6 +138,8 @@ const Row kRows[] = {
     {"compile", "--output", "{M} -q -o {N}", 0, ""},
     {"compile", "--cache-only", "{M} -q --cache-only --json --cache-dir {C}", 0, "\"cached\": 1"},
     {"compile", "--target", "{M} -q -o {N} --target nonsense", 2, "", "nonsense"},
+    {"compile", "--target", "{M} -q --target , -o {N}", 2, "", "--target: is \",\""},
+    {"compile", "--target", "{M} -q -o {N} --target=x86-64-v3,", 2, "", "is \"x86-64-v3,\""},
     {"compile", "--shapes", "{M} -q -o {N} --shapes {D}/none", 7, "", "none"},
     {"compile", "--input", "{M} -q -o {N} --input y=ones", 3, "", "\"y\""},
     {"compile", "-j", "{M} -q --cache-only -j 0", 2, "", "-j"},

@@ -132,6 +132,45 @@ TEST_F(TrainTest, TrainsEvaluatesAndWrites) {
   EXPECT_THAT(run.out, HasSubstr("y: f32 [20, 2]"));
 }
 
+// Kernels have the bits of the CPU: its checkpoint is the same file, and the CPU goes on from it.
+TEST_F(TrainTest, TrainsOnAGpuThatTheCpuPlays) {
+  std::ofstream(model_) << "graph scale\ninput x : f32 [n, 3]\nconst w : f32 [1] = [0.5]\n"
+                           "y = mul(x, w)\noutput y\n";
+  const auto train = [&](const std::string& state, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {
+        "train",  model_,         "--data",     x_,        "--labels", x_,          "--loss",
+        "mse",    "--optimizer",  "sgd:lr=0.1", "--batch", "64",       "--threads", "1",
+        "--json", "--checkpoint", state};
+    all.insert(all.end(), more.begin(), more.end());
+    return Kiln(all);
+  };
+  // With --require-device a program without code for the device is an error.
+  const std::vector<std::string> there = {"--device", "cuda-emulated", "--require-device",
+                                          "--compile-mode"};
+  const auto with = [](std::vector<std::string> flags, const char* value) {
+    flags.emplace_back(value);
+    return flags;
+  };
+  const ProcessResult gpu = train(state_, with(there, "block"));
+  ASSERT_EQ(gpu.exit, 0) << gpu.err;
+  EXPECT_EQ(json::parse(gpu.out)["config"]["device"], "cuda-emulated");
+  const std::string on_cpu = dir_.File("cpu");
+  const ProcessResult cpu = train(on_cpu, {"--compile-mode", "never"});
+  ASSERT_EQ(cpu.exit, 0) << cpu.err;
+  EXPECT_EQ(Contents(state_), Contents(on_cpu));
+  const ProcessResult rest =
+      train(state_, {"--compile-mode", "never", "--resume", "--epochs", "2"});
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  const json epochs = json::parse(rest.out)["results"]["epochs"];
+  ASSERT_EQ(epochs.size(), 2u);
+  EXPECT_EQ(epochs[0], json::parse(gpu.out)["results"]["epochs"][0]);
+  EXPECT_LT(epochs[1]["loss"], epochs[0]["loss"].get<double>());
+  const ProcessResult none = train(state_, with(there, "never"));
+  EXPECT_EQ(none.exit, 7);
+  EXPECT_THAT(none.err, HasSubstr("asks for device \"cuda-emulated\""));
+  Fails(Command({"--device", "cuda-emulate"}), 2, "did you mean \"cuda-emulated\"?");
+}
+
 TEST_F(TrainTest, EachFlagDoesWhatItSays) {
   const auto results = [&](const std::vector<std::string>& flags) -> json {
     std::vector<std::string> all = {"--optimizer", "sgd:lr=0.5", "--epochs", "2", "--json"};
@@ -327,6 +366,21 @@ TEST(TrainHistoryText, IsReadBackAndRefusedWhereDamaged) {
   }
   EXPECT_FALSE(ParseTrainHistory("[]").ok());
   EXPECT_FALSE(ParseTrainHistory("{\"seed\": \"x\"}").ok());
+}
+
+// As a file that is opened to be written: the link stays, and the run goes on by it.
+TEST_F(TrainTest, ACheckpointMayBeALink) {
+  std::filesystem::create_directory(dir_.File("disk"));
+  const std::string file = dir_.File("disk/run.1");
+  std::filesystem::create_symlink("disk/run.1", state_);
+  for (const char* const name : {"whole", "run"})
+    ASSERT_EQ(Kiln(Command({"--checkpoint", dir_.File(name)})).exit, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(state_));
+  EXPECT_EQ(Contents(file), Contents(dir_.File("whole")));
+  const ProcessResult rest = Kiln(Command({"--epochs", "2", "--checkpoint", state_, "--resume"}));
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_TRUE(std::filesystem::is_symlink(state_));
+  EXPECT_NE(Contents(file), Contents(dir_.File("whole")));
 }
 
 TEST_F(TrainTest, ResumedRunsEndWithTheSameBytes) {

@@ -149,5 +149,23 @@ TEST_F(SharedModelsTest, MetricsCountWhatModelsDo) {
   EXPECT_EQ(metrics.idle_bytes, model.memory().idle_bytes);
 }
 
+// They are counts since the runtime was made: what read them before must not see less.
+TEST_F(SharedModelsTest, CountsOfKernelsDoNotFallWhenModelsGo) {
+  int64_t before = 0;
+  for (int round = 0; round < 2; ++round) {
+    KILN_ASSERT_OK_AND_ASSIGN(Model model, Compile(path_, Options(CompileMode::kBlock)));
+    EXPECT_EQ(Run(model, 2), 6);
+    const auto count = [&] {
+      const RuntimeMetrics metrics = runtime_->metrics();
+      return metrics.kernels_built + metrics.kernels_cached + metrics.kernels_failed;
+    };
+    const int64_t there = count();
+    EXPECT_GT(there, before);
+    model = Model();
+    EXPECT_EQ(count(), there);
+    before = there;
+  }
+}
+
 }  // namespace
 }  // namespace kiln

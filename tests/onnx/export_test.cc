@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph that was written as ONNX and read again computes the same.
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/graph.h"
 #include "graph/onnx/export.h"
 #include "graph/onnx/import.h"
+#include "graph/onnx/onnx.pb.h"
+#include "graph/onnx/wire.h"
 #include "graph/reference/interpreter.h"
 #include "graph/tensors.h"
 #include "graph/text.h"
@@ -32,8 +36,16 @@ Tensor Ramp(DType type, std::vector<int64_t> shape) {
   return tensor;
 }
 
+// Integers of both signs, whose products and sums wrap in few bits.
+Tensor Extremes(DType type, std::vector<int64_t> shape) {
+  Tensor tensor = Tensor::Allocate(type, std::move(shape));
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) WriteInt(tensor, i, 100 - 37 * i);
+  return tensor;
+}
+
 // What the graph and its export give for the same inputs, symbols being 3.
-void ExpectSame(const Graph& graph, const std::vector<OnnxFunction>& functions = {}) {
+void ExpectSame(const Graph& graph, const std::vector<OnnxFunction>& functions = {},
+                Tensor (*fill)(DType, std::vector<int64_t>) = Ramp) {
   KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, ExportOnnx(graph, functions));
   KILN_ASSERT_OK_AND_ASSIGN(const OnnxImport again, ImportOnnxBytes(bytes));
   ASSERT_EQ(again.graph.inputs().size(), graph.inputs().size());
@@ -47,7 +59,7 @@ void ExpectSame(const Graph& graph, const std::vector<OnnxFunction>& functions =
     EXPECT_EQ(ToString(read.shape), ToString(input.shape));
     std::vector<int64_t> shape;
     for (const Dim& dim : input.shape) shape.push_back(dim.constant().value_or(3));
-    inputs.push_back(Ramp(input.type, shape));
+    inputs.push_back(fill(input.type, shape));
   }
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, Interpret(graph, inputs));
   KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Interpret(again.graph, inputs));
@@ -107,6 +119,51 @@ TEST(ExportOnnx, KeepsWhatScalarOpsMean) {
   for (const char* op : {"log", "sqrt", "rsqrt", "reciprocal"}) add(std::string(op) + "(q)");
   add("pow(q, half)");
   ExpectSame(Parsed(text + outputs));
+}
+
+// What ONNX has not for all integers (Neg of u8) is written with others, or not at all.
+TEST(ExportOnnx, WritesIntegersThatOnnxLeavesOut) {
+  struct Case {
+    const char* call;
+    std::vector<absl::string_view> widened;  // types of those that are computed in 64 bits
+  };
+  const std::vector<absl::string_view> narrow = {"i8", "i16", "u8", "u16"};
+  const Case cases[] = {{"neg(x)", {"u8", "u16", "u32", "u64"}},
+                        {"relu(x)", {}},
+                        {"abs(x)", {}},
+                        {"pow(x, x)", {"i8", "i16", "u8", "u16", "u32"}},
+                        {"reduce_sum(x) {axes = [1]}", narrow},
+                        {"reduce_prod(x) {axes = [0]}", narrow},
+                        {"reduce_l1(x)", narrow},
+                        {"reduce_sum_square(x)", narrow},
+                        {"reduce_max(x) {axes = [1]}", {"i16", "u16"}},
+                        {"reduce_min(x)", {"i16", "u16"}},
+                        {"cumulative(x) {axis = 1}", narrow},
+                        {"matmul(x, x) {trans_b = 1}", narrow},
+                        {"prelu(x, x)", narrow}};
+  for (const Case& test : cases) {
+    for (const char* const type : {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}) {
+      SCOPED_TRACE(absl::StrCat(test.call, " of ", type));
+      if (test.call == absl::string_view("pow(x, x)") && type == absl::string_view("u64")) continue;
+      const Graph graph = Parsed(
+          absl::StrCat("graph g\ninput x : ", type, " [2, 3]\ny = ", test.call, "\noutput y\n"));
+      ExpectSame(graph, {}, Extremes);
+      KILN_ASSERT_OK_AND_ASSIGN(const std::string bytes, ExportOnnx(graph));
+      onnx::ModelProto model;
+      KILN_ASSERT_OK(onnx::Parse(*onnx::Skeleton(bytes, onnx::Root::kModel), model));
+      const bool widened = model.graph().node().rbegin()->op_type() == "Cast";
+      EXPECT_EQ(widened, std::count(test.widened.begin(), test.widened.end(), type) == 1);
+    }
+  }
+  const auto refused = [](absl::string_view call, absl::string_view type, absl::string_view why) {
+    const Graph graph =
+        Parsed(absl::StrCat("graph g\ninput x : ", type, " [2]\ny = ", call, "\noutput y\n"));
+    EXPECT_THAT(ExportOnnx(graph).status(),
+                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(std::string(why))));
+  };
+  for (const absl::string_view type : narrow)
+    refused("reduce_mean(x)", type, absl::StrCat("ONNX has no mean of ", type));
+  refused("pow(x, x)", "u64", "ONNX has no power of u64");
 }
 
 TEST(ExportOnnx, KeepsTables) {

@@ -37,10 +37,11 @@ def main():
     faults = []
     if made() != STUB.read_text():
         faults.append(f"{STUB.name} is not that of the module; stub_test.py --write writes it")
-    run, compiling = set(_settings.RunSettings.__annotations__), set(_settings.CompileSettings.__annotations__)
-    for what, names, options in (("RunSettings", run, kiln.RunOptions()), ("CompileSettings", compiling, kiln.CompileOptions())):
+    for settings, options in ((_settings.RunSettings, kiln.RunOptions()), (_settings.CompileSettings, kiln.CompileOptions()),
+                              (_settings.DumpSettings, kiln.DumpOptions())):
+        names = set(settings.__annotations__)
         if names != attributes(options):
-            faults.append(f"{what} and attributes differ: {sorted(names ^ attributes(options))}")
+            faults.append(f"{settings.__name__} and attributes differ: {sorted(names ^ attributes(options))}")
     for name in kiln.__all__:
         if not getattr(kiln, name).__doc__ and not isinstance(getattr(kiln, name), str):
             faults.append(f"kiln.{name} has no docstring")

@@ -2,6 +2,9 @@
 """kiln.Array and kiln.trace against NumPy."""
 import inspect
 import json
+import os
+import sys
+import tempfile
 import threading
 import unittest
 
@@ -48,6 +51,61 @@ class Arrays(unittest.TestCase):
             np.testing.assert_allclose(f(x), f(a), rtol=1e-6)
         with self.assertRaises(TypeError):
             np.frexp(x)
+
+    def test_functions_of_numpy_give_what_numpy_gives(self):
+        a, b, flags = values(5, 2, 3, 4), values(6, 2, 3, 4), values(7, 3, 4) > 0
+        whole, row = np.arange(-3, 9, dtype="i8").reshape(3, 4), values(8, 4)
+        calls = (
+            lambda x: np.sum(x), lambda x: np.sum(x, axis=(0, 2), keepdims=True), lambda x: np.prod(x, 1), lambda x: np.max(x, axis=-1),
+            lambda x: np.amin(x), lambda x: np.mean(x, axis=1), lambda x: np.var(x, axis=(0, 1), ddof=1), lambda x: np.std(x, keepdims=True),
+            lambda x: np.linalg.norm(x, axis=1), lambda x: np.any(x > 1.5, axis=0), lambda x: np.all(x > -9), lambda x: np.count_nonzero(x > 0, axis=1),
+            lambda x: np.argmax(x), lambda x: np.argmin(x, axis=1), lambda x: np.argmax(x, -1, keepdims=True), lambda x: np.cumsum(x, axis=1),
+            lambda x: np.cumsum(x), lambda x: np.reshape(x, (4, -1)), lambda x: np.ravel(x), lambda x: np.transpose(x),
+            lambda x: np.transpose(x, (1, 0, -1)), lambda x: np.swapaxes(x, 0, -1), lambda x: np.moveaxis(x, (0, 1), (-1, 0)),
+            lambda x: np.squeeze(x[:, :1]), lambda x: np.expand_dims(x, (0, -1)), lambda x: np.broadcast_to(x[0, 0], (2, 4)),
+            lambda x: np.flip(x, 1), lambda x: np.flip(x), lambda x: np.concatenate([x, b], axis=1), lambda x: np.concatenate((x, x), axis=None),
+            lambda x: np.stack([x, b], axis=-1), lambda x: np.vstack([x[0, 0], row]), lambda x: np.hstack([x, b]),
+            lambda x: np.pad(x, 1), lambda x: np.pad(x, ((0, 1), (2, 0), (0, 0)), constant_values=-2.5), lambda x: np.pad(x[0], (1, 2)),
+            lambda x: np.where(flags, x, 0.5), lambda x: np.where(x > 0, 1.5, x), lambda x: np.clip(x, -0.5, row), lambda x: np.clip(x, None, 0.5),
+            lambda x: np.round(x), lambda x: np.take(x, [2, 0], axis=1), lambda x: np.take(x, 5), lambda x: np.take_along_axis(x, whole[None] % 3, 1),
+            lambda x: np.tril(x), lambda x: np.triu(x, 1), lambda x: np.dot(x, row), lambda x: np.dot(x[0, :, 0], b[0]), lambda x: np.outer(x[0, 0], row),
+            lambda x: np.matmul(x, np.swapaxes(b, 1, 2)), lambda x: np.zeros_like(x), lambda x: np.ones_like(x, dtype="int32"),
+            lambda x: np.full_like(x, 1.5), lambda x: np.sum(whole * np.ones_like(x[0], dtype="i8"), axis=0))
+        x = kiln.array(a)
+        for f in calls:
+            got, want = f(x), f(a)
+            self.assertIsInstance(got, kiln.Array, inspect.getsource(f))
+            self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype.name), inspect.getsource(f))
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=inspect.getsource(f))
+        for f in (lambda p: np.split(p, 2, axis=2), lambda p: np.split(p, [1, -1], axis=2), lambda p: np.split(p, 1)):
+            for got, want in zip(f(x), f(a), strict=True):
+                np.testing.assert_array_equal(got, want)
+        self.assertEqual((np.shape(x), np.ndim(x), np.size(x), np.size(x, 1)), (a.shape, 3, 24, 3))
+
+    def test_every_function_of_numpy_is_called_in_these_tests(self):
+        from kiln import _numpy
+        text = inspect.getsource(sys.modules[__name__])
+        for name in set(_numpy.FUNCTIONS) - {"around", "amax", "min", "empty_like"}:  # other names of these
+            self.assertIn(f"np.{name}(", text)
+        for name in _numpy.READERS:
+            self.assertTrue(hasattr(np, name), name)
+
+    def test_functions_that_read_elements_are_numpys_own(self):
+        x = kiln.array(values(1, 3))
+        self.assertTrue(np.allclose(x + 1, np.asarray(x) + 1) and np.array_equal([x, x], [x, x]))
+        into = np.zeros(3, "f")
+        np.copyto(into, x)
+        np.testing.assert_array_equal(into, x)
+
+    def test_what_kiln_has_not_of_numpy_is_a_type_error(self):
+        x = kiln.array(np.arange(6).reshape(2, 3))
+        for f in (lambda: np.median(x), lambda: np.sort(x), lambda: np.sum(x, dtype="f"), lambda: np.sum(x, where=x > 0), lambda: np.mean(x),
+                  lambda: np.where(x), lambda: np.pad(x, 1, "edge"), lambda: np.linalg.norm(x, 1), lambda: np.concatenate([x, x], out=np.zeros(1))):
+            with self.assertRaises(TypeError, msg=inspect.getsource(f)):
+                f()
+        for f in (lambda: np.sum(x, axis=2), lambda: np.split(x, 2, axis=1), lambda: np.moveaxis(x, (0, 1), 0)):
+            with self.assertRaises((ValueError, IndexError), msg=inspect.getsource(f)):
+                f()
 
     def test_every_name_of_the_table_is_an_operator(self):
         from kiln import _arrays
@@ -240,6 +298,167 @@ class Traces(unittest.TestCase):
         self.assertEqual(json.loads(timed.get_profile())["trace"], "timed")
         with self.assertRaises(TypeError):
             kiln.trace(lambda a: a, thread=1)
+
+
+def loss(w, x, y):
+    error = x @ w - y
+    return np.mean(error * error), error
+
+
+class Gradients(unittest.TestCase):
+    def setUp(self):
+        kiln.set_lazy_options(**VM)
+        self.w, self.x, self.y = values(1, 3, 1), values(2, 5, 3), values(3, 5, 1)
+
+    def slope(self):
+        return 2 / 5 * self.x.T @ (self.x @ self.w - self.y)
+
+    def test_are_those_of_the_formula(self):
+        np.testing.assert_allclose(kiln.grad(loss)(self.w, self.x, self.y), self.slope(), rtol=1e-5)
+        d_y, d_w = kiln.grad(loss, (2, 0))(self.w, self.x, self.y)
+        np.testing.assert_allclose(d_w, self.slope(), rtol=1e-5)
+        np.testing.assert_allclose(d_y, 2 / 5 * (self.y - self.x @ self.w), rtol=1e-5)
+        (value, error), d_w = kiln.value_and_grad(loss)(self.w, self.x, self.y)
+        np.testing.assert_allclose(error, self.x @ self.w - self.y, rtol=1e-5)
+        np.testing.assert_allclose(value, np.mean(np.asarray(error) ** 2), rtol=1e-5)
+        np.testing.assert_allclose(d_w, self.slope(), rtol=1e-5)
+        self.assertEqual((kiln.grad(loss).__name__, type(kiln.value_and_grad(loss, [0])(self.w, self.x, self.y)[1])), ("loss", tuple))
+
+    def test_of_gradients_and_with_what_is_no_array(self):
+        cube = lambda x, power: np.sum(x ** power)  # noqa: E731
+        x = values(4, 3)
+        np.testing.assert_allclose(kiln.grad(lambda x: np.sum(kiln.grad(cube)(x, 3)))(x), 6 * x, rtol=1e-5)
+
+    def test_in_a_trace(self):
+        @kiln.trace(**VM)
+        def step(w, x, y):
+            (value, _), d_w = kiln.value_and_grad(loss)(w, x, y)
+            return value, w - 0.1 * d_w
+
+        w, seen = self.w, []
+        for _ in range(4):
+            value, w = step(w, self.x, self.y)
+            seen.append(float(value))
+        self.assertEqual(seen, sorted(seen, reverse=True))
+        self.assertEqual((step.stats["records"], step.stats["replays"]), (1, 3))
+
+    def test_errors(self):
+        where = line() + 1
+        for f, error, text in ((lambda: kiln.grad(lambda x: np.sum(x) * np.sum(x).item())(self.w), kiln.Error, f"trace_test.py:{where}"),
+                               (lambda: kiln.grad(lambda x: x)(self.w), kiln.InvalidArgumentError, "one element"),
+                               (lambda: kiln.grad(lambda x: x)(np.ones((), "i8")), kiln.InvalidArgumentError, "argument 0 is i64"),
+                               (lambda: kiln.grad(lambda k, x: np.sum(x))(1.5, self.w), TypeError, "argument 0 of 2 is no array"),
+                               (lambda: kiln.grad(lambda x: None)(self.w), TypeError, "returns nothing"),
+                               (lambda: kiln.grad(lambda x: 1.0)(self.w), TypeError, "returns a kiln.Array"),
+                               (lambda: kiln.grad(loss, (0, 0)), ValueError, "each once"),
+                               (lambda: kiln.grad(kiln.trace(lambda x: np.sum(x), **VM))(self.w), kiln.TraceError, "plain function")):
+            with self.assertRaisesRegex(error, text):
+                f()
+        with self.assertRaises(KeyError):  # passes through
+            kiln.grad(lambda x: {}[0])(self.w)
+        np.testing.assert_array_equal(kiln.grad(lambda x: np.sum(x))(self.w), np.ones_like(self.w))
+
+
+CALLS = []
+
+
+class Frozen(unittest.TestCase):
+    def setUp(self):
+        kiln.set_lazy_options(**VM)
+
+    def test_runs_the_function_twice(self):
+        @kiln.freeze(**VM)
+        def act(x, y):
+            CALLS.append(x)
+            return [np.maximum(x * 3, 0) + y, x - y]
+
+        CALLS.clear()
+        for k in range(5):
+            x, y = values(k, 4), values(9 - k, 4)
+            up, down = act(x, y)
+            np.testing.assert_allclose(up, np.maximum(x * 3, 0) + y, rtol=1e-6)
+            np.testing.assert_allclose(down, x - y, rtol=1e-6)
+            self.assertIs(type(act(x, y)), list)
+        self.assertEqual(len(CALLS), 2)
+        self.assertEqual(act.stats["frozen_calls"], 8)
+        with self.assertRaises(kiln.TraceError) as caught:
+            act(np.ones(4), np.ones(4, "f"))
+        self.assertEqual(caught.exception.kind, "dtype")
+
+    def test_gives_what_the_function_returns(self):
+        for f, kind in ((lambda x: x + 1, kiln.Array), (lambda x: (x, x + 1), tuple), (lambda x: None, type(None))):
+            frozen = kiln.freeze(f, **VM)
+            self.assertEqual({type(frozen(np.ones(2, "f"))) for _ in range(4)}, {kind})
+
+    def test_what_has_a_state_is_refused(self):
+        rate = 2
+        for f in (lambda x: x * rate, self.setUp, np.sum):
+            with self.assertRaisesRegex(TypeError, "pass what it needs as arguments"):
+                kiln.freeze(f, **VM)
+        with self.assertRaisesRegex(TypeError, "takes arrays alone"):
+            kiln.freeze(lambda x, k: x * k, **VM)(np.ones(2, "f"), 2)
+        with self.assertRaises(kiln.TraceError) as caught:
+            kiln.freeze(lambda x: x * float(x.sum()), **VM)(np.ones(2, "f"))
+        self.assertEqual(caught.exception.kind, "not frozen")
+
+
+class Dumps(unittest.TestCase):
+    def setUp(self):
+        kiln.set_lazy_options(**VM)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def traced(self):
+        weight = kiln.array(values(1, 3, 2))
+
+        @kiln.trace(capture_as_const=True, **VM)
+        def layer(x):
+            return np.maximum(x @ weight, 0.25)
+
+        self.x = values(2, 4, 3)
+        self.want = layer(self.x).numpy()
+        return layer
+
+    def test_every_form_gives_what_the_trace_gives(self):
+        layer = self.traced()
+        for end in ("onnx", "graph", "kiln"):
+            path = os.path.join(self.folder, f"layer.{end}")
+            info = layer.dump(path, arg_names=["x"], output_names=["y"])
+            self.assertEqual((info.inputs, info.outputs, info.bytes), (["x"], ["y"], os.path.getsize(path)))
+            model = kiln.load(path) if end == "kiln" else kiln.compile(path, **VM)
+            np.testing.assert_allclose(model(x=self.x), self.want, rtol=1e-6)
+        frozen = kiln.freeze(lambda x: x + 1, **VM)
+        frozen(self.x)
+        self.assertEqual(frozen.dump(os.path.join(self.folder, "f.graph")).outputs, ["out_0"])
+
+    def test_options(self):
+        layer = self.traced()
+        path = os.path.join(self.folder, "layer.graph")
+        strip = os.path.join(self.folder, "strip.json")
+        options = kiln.DumpOptions()
+        options.keep_var_name = 2
+        info = layer.dump(path, options, keep_param_name=True, keep_opr_name=True, user_info="of a test", metadata=[("by", "me")],
+                          model_version=3, strip_info_file=strip, optimize_for_inference=True)
+        self.assertEqual((options.keep_param_name, info.parameters), (False, ["param_0"]))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for word in ("param_0", "of a test", "trace_test.py"):
+            self.assertIn(word, text)
+        with open(strip, encoding="utf-8") as file:
+            self.assertIn("matmul", file.read())
+        half = kiln.OptimizeForInference(enable_io16xc32=True)
+        layer.dump(path, optimize_for_inference=half)
+        self.assertEqual(kiln.describe(path).outputs[0].dtype, "float16")
+        package = os.path.join(self.folder, "layer.kiln")
+        layer.dump(package, arg_names=["x"], input_data=["#rand(-1, 1)"], maxerr=1e-3, silent=True)
+        for settings, error in (({"append": True}, kiln.UnimplementedError), ({"keep_var_name": 7}, kiln.InvalidArgumentError),
+                                ({"keep_var_nam": 1}, TypeError), ({"maxerr": "x"}, kiln.InvalidArgumentError),
+                                ({"input_data": ["x:nothing.npy"]}, kiln.Error)):
+            with self.assertRaises(error, msg=settings):
+                layer.dump(path, **settings)
+        with self.assertRaises(kiln.FailedPreconditionError):
+            kiln.trace(lambda x: x * 2, **VM).dump(path)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,18 @@ class DeadPartsTest(unittest.TestCase):
         self.assertIn("enum value INPUT", self.dead("INPUT INPUTS Buffer::INPUTS"))
 
 
+class PublicEnumsTest(unittest.TestCase):
+    def test_a_public_enum_fills_a_register(self):
+        narrow = "enum class A : uint8_t {};\nstruct S {\n  enum class B : unsigned char { kX };\n};\nenum C { kY };\nenum class D : bool;\n"
+        self.assertEqual([fault.split()[1] for fault in lint.narrow_enums(narrow)], ["A", "B", "C", "D"])
+        self.assertEqual(list(lint.narrow_enums("enum class A : int { kX };\nenum class B { kY };  // enum C\nenum struct D : int;\n")), [])
+
+    def test_headers_are_looked_at(self):
+        faults = list(lint.check_public(pathlib.PurePosixPath("include/kiln/tensor.h"), "enum class A : int8_t {};\n"))
+        self.assertEqual(len(faults), 1)
+        self.assertIn("enum A is int8_t", faults[0])
+
+
 class LiteralsTest(unittest.TestCase):
     def found(self, code, path="schedule/a.cc"):
         return [(line, *names, tag) for line, names, tag, _ in lint.literals.constants(pathlib.PurePosixPath(path), code)]

@@ -354,6 +354,36 @@ TEST_F(TraceTest, CaptureAsConst) {
   EXPECT_EQ(TraceErrorOf(fed(Of({1, 2})).status()), TraceError::kShape) << fed.status();
 }
 
+// An attribute, since an operator that pads has to know it: the same in each call.
+TEST_F(TraceTest, PadsWithANumber) {
+  float fill = 2;
+  for (bool TraceOptions::*const option :
+       {&TraceOptions::profiling, &TraceOptions::symbolic, &TraceOptions::capture_as_const}) {
+    TraceOptions options = Plain();
+    options.*option = true;
+    auto step = trace(
+        [&](const Array& a) {
+          return pad(a, {.pads = {1, 2}}, fill) * 3.0f;
+        },
+        options);
+    for (int call = 0; call < 4; ++call)
+      EXPECT_EQ(ValuesOf(step(Of({1, 4}))), (Floats{6, 3, 12, 6, 6}));
+    fill = 5;
+    EXPECT_EQ(TraceErrorOf(step(Of({1, 4})).status()), TraceError::kAttributes);
+    fill = 2;
+  }
+  const Array bytes = Array::from(std::vector<uint8_t>{1});
+  EXPECT_EQ(*pad(bytes, {.pads = {0, 1}}, 255).to_vector<uint8_t>(),
+            (std::vector<uint8_t>{1, 255}));
+  EXPECT_EQ(pad(bytes, {.pads = {0, 1}}, 300).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(pad(bytes, {.pads = {0, 1}}, 0.5f).status().code(), absl::StatusCode::kInvalidArgument);
+  const Array longs = Array::from(std::vector<int64_t>{1});
+  EXPECT_EQ(*pad(longs, {.pads = {1, 0}}, int64_t{1} << 62).to_vector<int64_t>(),
+            (std::vector<int64_t>{int64_t{1} << 62, 1}));
+  EXPECT_EQ(pad(longs, {.pads = {1, 0}}, (int64_t{1} << 53) + 1).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST_F(TraceTest, SymbolicRunsNothingWhileItRecords) {
   TraceOptions options = Plain();
   options.symbolic = true;
