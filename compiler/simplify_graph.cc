@@ -10,7 +10,8 @@ absl::Status SimplifyGraph(Graph& graph) {
   passes.level = 2;
   passes.disabled = {"expand_composites", "expand_splits",      "split_concats",
                      "channel_groups",    "batch_skinny_gemms", "fuse_horizontal_gemms",
-                     "lookup_tables",     "channels_last"};
+                     "sums_of_products",  "lookup_tables",      "shared_panels",
+                     "channels_last"};
   return RunPasses(graph, passes);
 }
 

@@ -60,6 +60,16 @@ bool TakesOutput(const Node& node, const StridedView& view) {
   return IsMatmul(node) && view.shape.size() >= 2 && view.strides.back().IsConst(1);
 }
 
+// A product of rows with a stack that several products read. The stack is written once for all of
+// them; its strides would have each call copy it.
+bool ReadsSharedStack(const Graph& graph, const std::vector<std::vector<NodeId>>& users,
+                      const Node& node) {
+  if (!Is(node, "matmul") || graph.value(node.inputs[0]).shape.size() != 2 ||
+      graph.value(node.inputs[1]).shape.size() != 3)
+    return false;
+  return users[static_cast<size_t>(node.inputs[1].v)].size() >= kLeastSharers;
+}
+
 // Operands of other types are dense.
 bool TakesViews(const Graph& graph, const Node& node) {
   return graph.value(node.outputs[0]).type == DType::kF32 || IsConvOfBytes(node) ||
@@ -246,6 +256,8 @@ class Chain {
     const ValueId moved = node.outputs[0];
     const absl::StatusOr<NodeReads> reads = ReadsOf(graph_, moved);
     if (!reads.ok()) return Stop("the transpose is not understood");
+    if (ReadsSharedStack(graph_, users_, op_) && !EndsAt(moved))
+      return Stop("the kernel that follows reads its panels");
     const Shape dense = RowMajor(graph_.value(moved).shape);
     // Axis i of the chain's value is axis to[i] of the moved one; extent-1 axes are nowhere.
     std::vector<int> to;
@@ -327,10 +339,11 @@ class Chain {
     return operand;
   }
 
-  // Whether no kernel reads the chain's value: it is an output, or library operators read it.
-  bool EndsHere() const {
-    if (graph_.IsOutput(at_)) return true;
-    std::vector<ValueId> open = {at_};
+  bool EndsHere() const { return EndsAt(at_); }
+  // Whether no kernel reads the value: it is an output, or library operators read it.
+  bool EndsAt(ValueId end) const {
+    if (graph_.IsOutput(end)) return true;
+    std::vector<ValueId> open = {end};
     while (!open.empty()) {
       const ValueId value = open.back();
       open.pop_back();
@@ -381,6 +394,7 @@ std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level,
       if (!node.inputs[k].valid()) continue;
       input = DenseView(graph, node.inputs[k]);
       if (!takes_views || (model != nullptr && !IsMatmul(node))) continue;
+      if (k == 1 && ReadsSharedStack(graph, users, node)) continue;
       for (const auto view : {StridedOf, StridedStep}) {
         StridedView strided = view(graph, node.inputs[k]);
         if (strided.base == input.base || found.hidden[Index(strided.base)] ||

@@ -35,6 +35,10 @@ struct LibraryCall {
   std::string stopped;  // why the next node is no post-op; empty: nothing follows
 };
 
+// So many products read one matrix, as a stack of its panels, that it is written as such once
+// (shared_panels.cc): packing it takes about as long as two of them gain.
+inline constexpr size_t kLeastSharers = 3;  // speed
+
 // One call for each node of kind kLibrary, by node; `op` is invalid for all others. Below level 2
 // a call does its node and no more. A pure function.
 std::vector<LibraryCall> FindLibraryCalls(const Graph& graph, int level,

@@ -66,6 +66,8 @@ absl::StatusOr<bool> SplitConcats(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelGroups(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> LookupTables(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> SumsOfProducts(Graph& graph, const PassContext& context);
+absl::StatusOr<bool> SharedPanels(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> ChannelsLast(Graph& graph, const PassContext& context);
 absl::StatusOr<bool> DeadCode(Graph& graph, const PassContext& context);
 

@@ -14,6 +14,7 @@
 #include "graph/gradient/bodies.h"
 #include "graph/gradient/nodes.h"
 #include "graph/gradient/rules.h"
+#include "graph/gradient/sum_of_parts.h"
 #include "graph/rebuild.h"
 
 namespace kiln {
@@ -45,8 +46,8 @@ class Sweep {
 
   void Add(ValueId value, ValueId cotangent) {
     if (!cotangent.valid() || !Depends(value)) return;
-    const auto [at, is_new] = cotangents_.emplace(value.v, cotangent);
-    if (!is_new) at->second = Nodes(b_).Add(at->second, cotangent);
+    Nodes nodes(b_);
+    cotangents_[value.v].Add(nodes, cotangent);
   }
 
   absl::Status Run() {
@@ -81,9 +82,10 @@ class Sweep {
     return b_.status();
   }
 
-  ValueId Of(ValueId value) const {
+  ValueId Of(ValueId value) {
     const auto at = cotangents_.find(value.v);
-    return at == cotangents_.end() ? ValueId() : at->second;
+    Nodes nodes(b_);
+    return at == cotangents_.end() ? ValueId() : at->second.Value(nodes);
   }
 
  private:
@@ -98,7 +100,7 @@ class Sweep {
   const size_t first_, end_;
   const Ids wrt_;
   std::vector<bool> depends_;  // floats that depend on what is differentiated by
-  std::map<int32_t, ValueId> cotangents_;
+  std::map<int32_t, SumOfParts> cotangents_;
 };
 
 absl::StatusOr<Ids> CompositeCotangents(GraphBuilder& b, const Node& node, const Ids& cotangents) {

@@ -20,7 +20,7 @@ class Nodes {
  public:
   explicit Nodes(GraphBuilder& b) : b_(b) {}
 
-  GraphBuilder& builder() { return b_; }
+  GraphBuilder& builder() const { return b_; }
   bool ok() const { return b_.status().ok(); }
   // `values`, or the builder's error.
   absl::StatusOr<Ids> Give(Ids values) const;

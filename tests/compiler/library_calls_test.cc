@@ -302,5 +302,21 @@ TEST(LibraryCalls, TakeOneDimensionalConvolutionsAndVolumes) {
                Random({1, 2, 4, 5, 6}, 9), 1, 2);
 }
 
+// Three steps of a recurrence, whose matrix is packed once: a kernel, and one behind each product.
+TEST(LibraryCalls, ShareThePanelsOfAMatrixThatChanges) {
+  for (const int64_t transposed : {0, 1}) {
+    Net net({72, 64});
+    const auto rows = [&](int64_t begin, int64_t end) {
+      return net.b.Op("slice", {net.x},
+                      {{"starts", DimsValue({begin})}, {"ends", DimsValue({end})}});
+    };
+    const ValueId matrix = rows(8, 72);
+    ValueId state = rows(0, 8);
+    for (int step = 0; step < 3; ++step)
+      state = net.b.Op("tanh", {net.b.Op("matmul", {state, matrix}, {{"trans_b", transposed}})});
+    net.Check(state, Random({72, 64}, 3, 0.3), 3, 4);
+  }
+}
+
 }  // namespace
 }  // namespace kiln

@@ -380,5 +380,34 @@ TEST(ChannelsLast, LeavesAGraphWithoutConvolutionsAlone) {
   EXPECT_FALSE(*changed);
 }
 
+// Rows times a stack of panels that `products` products read, each followed by a transpose and,
+// `kernels`, an element-wise node.
+Graph OfPanels(int products, bool kernels) {
+  GraphBuilder b("panels");
+  const ValueId cut = b.Input("w", DType::kF32, {64, 3, 32});
+  const ValueId panels = b.Op("transpose", {cut}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+  for (int i = 0; i < products; ++i) {
+    const ValueId x = b.Input(absl::StrCat("x", i), DType::kF32, {4, 64});
+    ValueId y =
+        b.Op("transpose", {b.Op("matmul", {x, panels})}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+    if (kernels) y = b.Op("exp", {y});
+    b.Output(y, absl::StrCat("y", i));
+  }
+  return FinishOrDie(b);
+}
+
+TEST(LibraryCall, ReadsAStackThatSeveralProductsShareAsItIsWritten) {
+  for (const LibraryCall& call : CallsOf(OfPanels(3, true))) {
+    EXPECT_TRUE(IsDense(call.inputs[1]));
+    EXPECT_TRUE(IsDense(call.output)) << call.stopped;
+    EXPECT_THAT(call.stopped, HasSubstr("panels"));
+  }
+  for (const LibraryCall& call : CallsOf(OfPanels(3, false))) EXPECT_FALSE(IsDense(call.output));
+  const std::vector<LibraryCall> two = CallsOf(OfPanels(2, true));
+  ASSERT_THAT(two, SizeIs(2));
+  EXPECT_FALSE(IsDense(two[0].inputs[1]));
+  EXPECT_FALSE(IsDense(two[0].output));
+}
+
 }  // namespace
 }  // namespace kiln

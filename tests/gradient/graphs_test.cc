@@ -3,6 +3,7 @@
 // order, control flow, custom operators, and extents for which a graph is made again.
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,50 @@ Tensor Noise(std::vector<int64_t> shape, uint64_t seed) {
   DistinctNumbers numbers(-1, 1, tensor.num_elements(), seed);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) WriteFloat(tensor, i, numbers.Next());
   return tensor;
+}
+
+int Count(const Graph& graph, absl::string_view op) {
+  int count = 0;
+  for (const Node& node : graph.nodes()) count += node.op->name == op ? 1 : 0;
+  return count;
+}
+
+// The gradient of what two slices of x, [0, `end`) and [`begin`, 6) of axis 1, are squared to.
+absl::StatusOr<Graph> GradientOfSlices(int64_t end, int64_t begin) {
+  KILN_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(absl::StrCat(R"(graph g
+input x : f64 [2, 6, 3]
+b = slice(x) {axes = [1], starts = [)",
+                                                                   begin, R"(], ends = [6]}
+a = slice(x) {axes = [1], starts = [0], ends = [)",
+                                                                   end, R"(]}
+p = mul(a, a)
+q = exp(b)
+r = reduce_sum(p) {keepdims = 0}
+s = reduce_sum(q) {keepdims = 0}
+loss = add(r, s)
+output loss
+)")));
+  return Gradients(graph, graph.outputs()[0].value, graph.inputs());
+}
+
+TEST(Gradients, PartsThatFillAnAxisAreAConcat) {
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph whole, GradientOfSlices(2, 2));
+  EXPECT_EQ(Count(whole, "concat"), 1);
+  EXPECT_EQ(Count(whole, "pad"), 0);
+  const Tensor x = Noise({2, 6, 3}, 1);
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Interpret(whole, {&x, 1}));
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    const double v = ReadFloat(x, i), want = i / 3 % 6 < 2 ? 2 * v : std::exp(v);
+    EXPECT_NEAR(ReadFloat(got[1], i), want, 1e-12) << i;
+  }
+}
+
+TEST(Gradients, PartsWithGapsOrOverlapsAreSums) {
+  for (const auto& [end, begin] : {std::pair(2, 3), std::pair(3, 2)}) {
+    KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, GradientOfSlices(end, begin));
+    EXPECT_EQ(Count(graph, "concat"), 0);
+    EXPECT_EQ(Count(graph, "pad"), 2);
+  }
 }
 
 TEST(Gradients, AsTheHeaderShows) {
