@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/publish_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <climits>
 #include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -26,6 +31,45 @@ std::string TemporaryOf(absl::string_view path) { return absl::StrCat(path, ".tm
 absl::Status ClearTemporary(FileSystem& files, const std::string& temporary) {
   const absl::Status status = files.Unlink(temporary);
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+// Of one writer in a folder at a time: else one would rename what another has half written. Ends
+// with the process, and leaves no file.
+class FolderLock {
+ public:
+  // Waits for another writer. kUnavailable: it does not end. Where a folder cannot be locked, as on
+  // some network disks, there is no lock.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder) {
+    constexpr auto kLongest = std::chrono::seconds(60);  // a write of some GB to a slow disk
+    const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto lock = std::unique_ptr<FolderLock>(new FolderLock(fd));
+    const auto begin = std::chrono::steady_clock::now();
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      if (std::chrono::steady_clock::now() - begin > kLongest) {
+        return absl::UnavailableError(absl::StrCat(
+            "\"", folder, "\": another program has been writing in it for a minute; try again"));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return lock;
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() {
+    if (fd_ < 0) return;
+    flock(fd_, LOCK_UN);  // also for children of a fork, which have the descriptor
+    close(fd_);
+  }
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
+// Permissions of a file are those of the one that it replaces, which its owner may read and write.
+mode_t ModeAt(const std::string& target) {
+  struct stat there = {};
+  return stat(target.c_str(), &there) == 0 ? (there.st_mode & 0777) | 0600 : 0644;
 }
 
 }  // namespace
@@ -55,6 +99,7 @@ absl::StatusOr<std::string> PathToReplace(absl::string_view path) {
 absl::Status CheckPublishable(FileSystem& files, absl::string_view path) {
   KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(path));
   const std::string temporary = TemporaryOf(target);
+  KILN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(FolderOf(target)));
   KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
   KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
   KILN_RETURN_IF_ERROR(file->Close());
@@ -65,9 +110,10 @@ absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write) {
   KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(path));
   const std::string temporary = TemporaryOf(target);
+  KILN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(FolderOf(target)));
   KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
   const auto written = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, ModeAt(target)));
     KILN_RETURN_IF_ERROR(write(*file));
     KILN_RETURN_IF_ERROR(file->Sync());
     KILN_RETURN_IF_ERROR(file->Close());

@@ -4,6 +4,7 @@
 #include "base/safetensors.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +110,30 @@ TEST(Safetensors, ReadsWhatItWrites) {
   KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors, metadata));
   EXPECT_EQ(ReadAll(path), first);
   EXPECT_NE(access((path + ".tmp").c_str(), F_OK), 0);
+}
+
+TEST(Safetensors, WritersOfOneFileWaitForEachOther) {
+  const std::string path = Folder() + "/m.safetensors";
+  const auto write = [&](float value) {
+    const Tensor x = Tensor::View(&value, DType::kF32, {});
+    for (int k = 0; k < 50; ++k) {
+      KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, {{"x", x}}));
+      KILN_ASSERT_OK(ReadSafetensors(RealFileSystem(), path).status());
+    }
+  };
+  std::thread one(write, 1), two(write, 2);
+  one.join();
+  two.join();
+}
+
+TEST(Safetensors, PermissionsOfAFileStay) {
+  const std::string path = Folder() + "/m.safetensors";
+  const std::map<std::string, Tensor> tensors = OfAllTypes();
+  KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors));
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors));
+  KILN_ASSERT_OK_AND_ASSIGN(const FileInfo info, RealFileSystem().Stat(path));
+  EXPECT_EQ(info.mode, 0600u);
 }
 
 TEST(Safetensors, WritesStridedTensorsDense) {
