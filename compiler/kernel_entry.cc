@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "exec/support/kernel_code.h"
+#include "kernel/operands.h"
 #include "kernel/text.h"
 #include "schedule/choose.h"
 
@@ -74,13 +75,14 @@ bool IsNeverLaunched(const std::string& text, const std::vector<int64_t>& at_mos
   if (std::find(at_most.begin(), at_most.end(), 0) == at_most.end()) return false;
   const absl::StatusOr<Kernel> kernel = ParseKernel(text);
   if (!kernel.ok()) return false;
+  std::vector<int64_t> most = at_most;
+  most.resize(kernel->dims.size(), -1);
   const auto empty = [&](const auto& operand) {
-    return std::any_of(operand.dims.begin(), operand.dims.end(), [&](int32_t dim) {
-      const auto at = static_cast<size_t>(dim);
-      return at < at_most.size() && at_most[at] == 0;
-    });
+    return std::any_of(operand.dims.begin(), operand.dims.end(),
+                       [&](int32_t dim) { return most[static_cast<size_t>(dim)] == 0; });
   };
-  return std::any_of(kernel->inputs.begin(), kernel->inputs.end(), empty) ||
+  return ReducesNothing(*kernel, most) ||
+         std::any_of(kernel->inputs.begin(), kernel->inputs.end(), empty) ||
          std::all_of(kernel->outputs.begin(), kernel->outputs.end(), empty);
 }
 

@@ -23,7 +23,7 @@ Entry EntryOf(const KernelIdentity& identity, const std::vector<int64_t>& asked,
               const Preimage& preimage, const CodegenAnswer& answer);
 
 // Whether no launch of a size class runs compiled code: all outputs are empty, and nothing is left
-// to do, or an input is, and the VM runs.
+// to do, or an input or what is reduced is, and the VM runs.
 bool IsNeverLaunched(const std::string& text, const std::vector<int64_t>& at_most);
 
 void SetMeta(Entry& entry, const std::map<std::string, std::string>& values);

@@ -24,8 +24,9 @@ bool RowsWait(const Kernel& kernel, int64_t step, std::span<const int64_t> dims)
 
 // The kernel on the VM, as VmFunction. For launches with an input that has no elements
 // while an output has some, as of a concat: what compiled code loads for vector lanes in which a
-// guard is false lies somewhere in the operand, and there is nothing there. And for launches of
-// code of a device that reduce nothing, for the same reason.
+// guard is false lies somewhere in the operand, and there is nothing there. And for launches that
+// reduce nothing: compiled code loads the first element of a row before it asks whether there is
+// one, and that of an empty slice may lie behind the operand's end.
 absl::StatusOr<std::shared_ptr<KernelHandle>> OnVm(const Kernel& kernel, DeviceKind device,
                                                    KernelFn run = nullptr);
 

@@ -73,16 +73,15 @@ absl::Status PrepareKernel(PlanDraft& draft, size_t t) {
   const bool on_device = !OnHost(thunk.device);
   if (launch.large && on_device)
     return absl::UnimplementedError("has more elements than a launch on a device counts");
-  const bool nothing = on_device && ReducesNothing(kernel, operands.dims);
+  launch.nothing = ReducesNothing(kernel, operands.dims) || AnyEmpty(operands.inputs);
   // A package has no code of a kernel that could not be built, and knows it by its text alone.
   const bool other_vm =
       handle != nullptr && handle->Get()->vm && OnHost(handle->Get()->device) == on_device;
-  if (handle == nullptr || other_vm || launch.large || nothing || AnyEmpty(operands.inputs)) {
+  if (handle == nullptr || other_vm || launch.large || launch.nothing) {
     KILN_ASSIGN_OR_RETURN(handle, OnVm(kernel, thunk.device, launch.large ? &RunLargeVm : nullptr));
   }
   if (!OnHost(handle->Get()->device) != on_device)
     return Invalid("its code is not for the device that its operands are on");
-  launch.nothing = nothing || AnyEmpty(operands.inputs);
   launch.exceeds_cache = ExceedsCache(shapes, kernel.inputs.size());
   launch.slot = SlotOf(draft, handle);
   launch.inputs = kernel.inputs.size();

@@ -14,7 +14,7 @@
 // where Halide is included). BufferArg.dim[0] is the innermost axis. min is 0; extents and strides
 // (in elements) are always filled in by the launcher, who has validated them: a kernel checks
 // nothing. Launches all of whose outputs are empty are skipped, and those with an input without
-// elements run on the VM.
+// elements, or that reduce nothing, run on the VM.
 //
 // A compiled kernel is an ELF shared object that exports k_argv, kiln_imports and kiln_abi and has
 // no undefined symbol: the few runtime functions it calls go through kiln_imports, a table of

@@ -74,7 +74,7 @@ int64_t ProbeFitter::Outputs(const std::vector<int64_t>& extents) const {
 }
 
 bool ProbeFitter::Launched(const std::vector<int64_t>& extents) const {
-  return Outputs(extents) != 0 &&
+  return Outputs(extents) != 0 && !ReducesNothing(kernel_, extents) &&
          std::all_of(kernel_.inputs.begin(), kernel_.inputs.end(),
                      [&](const KernelInput& input) { return Elements(input.dims, extents) != 0; });
 }

@@ -39,7 +39,8 @@ class ProbeFitter {
   // The same by any ways of mending, drawn from `seed`.
   std::optional<std::vector<int64_t>> FitFreely(std::vector<int64_t> wanted, uint64_t seed) const;
 
-  // Whether compiled code is launched for such extents: without elements of an input the VM is.
+  // Whether compiled code is launched for such extents: where an input, or what is reduced, has no
+  // elements, the VM is.
   bool Launched(const std::vector<int64_t>& extents) const;
 
   // Elements of the greatest operand or space.

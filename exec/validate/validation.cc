@@ -24,7 +24,6 @@
 #include "exec/vm/vm.h"
 #include "kernel/abi.h"
 #include "kernel/naive.h"
-#include "kernel/operands.h"
 #include "kernel/text.h"
 #include "persistent_cache/key.h"
 
@@ -298,16 +297,17 @@ class ProbeRunner {
 
   // The outputs' bytes, gaps included, with one NaN.
   absl::StatusOr<std::vector<std::string>> OnVm(const Probe& probe) {
-    std::vector<std::string> outputs;
-    for (size_t k = inputs_.size(); k < operands_.size(); ++k)
-      outputs.emplace_back(operands_[k].bytes, static_cast<char>(kUnwritten));
-    std::vector<uint8_t*> hosts = hosts_;
-    for (size_t k = 0; k < outputs.size(); ++k)
-      hosts[inputs_.size() + k] = reinterpret_cast<uint8_t*>(outputs[k].data());
-    if (const int error = Launch(probe, hosts, &RunVm, &vm_); error != 0)
+    if (const int error = Launch(probe, hosts_, &RunVm, &vm_); error != 0)
       return absl::ResourceExhaustedError(absl::StrCat("validation: the VM returns ", error));
-    for (size_t k = 0; k < outputs.size(); ++k)
-      OneNan(operands_[inputs_.size() + k].type, outputs[k]);
+    std::vector<std::string> outputs;
+    for (size_t k = inputs_.size(); k < operands_.size(); ++k) {
+      if (memory_[k]->StraysAround())
+        return absl::InternalError("validation: the VM writes outside its outputs");
+      const size_t bytes = operands_[k].bytes;
+      OneNan(operands_[k].type,
+             outputs.emplace_back(reinterpret_cast<const char*>(hosts_[k]), bytes));
+      std::memset(hosts_[k], kUnwritten, bytes);
+    }
     return outputs;
   }
 
@@ -483,11 +483,6 @@ absl::StatusOr<Validation> ValidateKernel(const ValidationRequest& request, cons
   Validation validation;
   validation.of_example = probes.empty();
   if (probes.empty()) probes.swap(unsaid);
-  if (!OnHost(request.device)) {  // these launches go to the VM (exec/kernel_form.h)
-    const auto nothing = [&](const Probe& probe) { return ReducesNothing(*kernel, probe.extents); };
-    std::erase_if(probes, nothing);
-    std::erase_if(unsaid, nothing);
-  }
   if (probes.empty())
     return absl::UnimplementedError("validation: no extents are found that fit this kernel");
   DeviceProbes device(ArgumentCounts::Of(*kernel));

@@ -30,7 +30,7 @@
 namespace kiln {
 
 // Counts changes of the probes: a validation of another version says nothing here.
-inline constexpr int kValidationVersion = 4;  // correctness
+inline constexpr int kValidationVersion = 5;  // correctness
 
 struct ValidationRequest {
   std::string code;

@@ -414,10 +414,4 @@ Expr StartValue(ReduceOp op, DType type) {
   return type == DType::kBool ? Expr(static_cast<uint8_t>(bits)) : Constant(type, bits);
 }
 
-Expr ValueOfNothing(ReduceOp op, DType type) {
-  const Expr start = StartValue(op, type);
-  const bool float_add = op == ReduceOp::kAdd && start.type().is_float();
-  return float_add ? Halide::Internal::make_zero(start.type()) : start;
-}
-
 }  // namespace kiln

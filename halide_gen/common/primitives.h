@@ -49,9 +49,6 @@ Halide::Expr Accumulate(ReduceOp op, DType type, const Halide::Expr& acc,
                         const Halide::Expr& element);
 Halide::Expr StartValue(ReduceOp op, DType type);
 
-// What a reduction of nothing is: the identity, but the sum of floats, which starts with -0, is +0.
-Halide::Expr ValueOfNothing(ReduceOp op, DType type);
-
 }  // namespace kiln
 
 #endif  // KILN_HALIDE_GEN_COMMON_PRIMITIVES_H_

@@ -32,15 +32,6 @@ void AddReduced(const Kernel& kernel, const ScalarExpr& expr, const std::vector<
 
 }  // namespace
 
-Expr ReducesNothing(const Operands& operands, const Stage& stage,
-                    const std::vector<int32_t>& left) {
-  Expr nothing = Halide::Internal::const_false();
-  if (left.size() != stage.dims.size()) return nothing;
-  for (const int32_t over : stage.over)
-    nothing = nothing || operands.extents[static_cast<size_t>(over)] == 0;
-  return nothing;
-}
-
 Scope FlatScope(const Kernel& kernel, const CollapsedDims& collapsed, const Operands& operands,
                 const Expr& row, const Expr& x) {
   const auto [flat, lanes] = collapsed;

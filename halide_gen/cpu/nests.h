@@ -48,11 +48,6 @@ std::vector<OutputNest> StagedNests(const Kernel& kernel, const Staged& schedule
 
 // ---- Shared by them.
 
-// ReductionSpec::empty of a step that leaves the dims `left`, of a stage that is reduced one dim
-// after the other: whether any reduced dim has no element, for the last step; false for others.
-Halide::Expr ReducesNothing(const Operands& operands, const Stage& stage,
-                            const std::vector<int32_t>& left);
-
 // The reduction `stage` over the innermost dim, for every row: a Func of the row, computed before
 // all else. It is over other dims too, which are not reduced yet, and reads whole rows of inputs.
 Halide::Func ReducedRows(const Kernel& kernel, size_t stage, const Staged& schedule,

@@ -223,7 +223,6 @@ class ColumnNest {
         .op = stage.op,
         .type = stage.type,
         .extent = ExtentOf(dim),
-        .empty = ReducesNothing(operands_, stage, after),
         .lanes = lane_rule,
         .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
         .accumulators = static_cast<int>(schedule_.accumulators),

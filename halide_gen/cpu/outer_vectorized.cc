@@ -158,8 +158,7 @@ class AcrossNest {
     const Var at("pat");
     Func tree(name + "_tree");
     int half = FirstHalf();
-    tree(at, lane_, tile_) =
-        select(at < length_, element(at), ValueOfNothing(stage.op, stage.type));
+    tree(at, lane_, tile_) = select(at < length_, element(at), StartValue(stage.op, stage.type));
     tree.bound_storage(at, half);
     for (int level = 0; half > 0; half /= 2, ++level) {
       const Expr above = Halide::clamp(length_ - half, 0, half);
@@ -181,10 +180,6 @@ class AcrossNest {
   // would wait for each other.
   Func ReducedInRegisters(const Stage& stage, const std::string& name,
                           const std::function<Expr(const Expr&)>& element) {
-    ReductionSpec spec;
-    spec.op = stage.op;
-    spec.type = stage.type;
-    spec.extent = length_;
     const Var at("pat");
     Func below;
     const auto value = [&](const Expr& x) -> Expr {
@@ -201,7 +196,7 @@ class AcrossNest {
       below = level;
     }
     Func result(name);
-    result(lane_, tile_) = OrNothing(spec, below(0, lane_, tile_));
+    result(lane_, tile_) = below(0, lane_, tile_);
     funcs_.push_back(result);
     return result;
   }

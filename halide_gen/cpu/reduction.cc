@@ -212,22 +212,6 @@ void BuildSequence(const ReductionSpec& spec, const std::vector<ReducedBeside>& 
   SetValues(level.blocks, at, next);
 }
 
-Expr EmptyOf(const ReductionSpec& spec) {
-  return spec.empty.defined() ? spec.empty : spec.extent == 0;
-}
-
-// The identity stands for nothing in all but sums of floats: those start with -0, and nothing is 0.
-// A mask says so: of a choice between the sum and 0 Halide would make one between computing the
-// sum, stage by stage, and not.
-Expr OrNothing(ReduceOp op, const Expr& empty, const Expr& value) {
-  if (op != ReduceOp::kAdd || !value.type().is_float()) return value;
-  const Halide::Type bits = value.type().with_code(Halide::Type::UInt);
-  const Expr none = Halide::Internal::make_zero(bits);
-  if (Halide::Internal::is_const_zero(empty)) return value;
-  const Expr mask = select(empty, none, ~none);
-  return Halide::reinterpret(value.type(), Halide::reinterpret(bits, value) & mask);
-}
-
 // Lane rule: one row after the other.
 void ScheduleRow(ReductionLevel& level, const Halide::LoopLevel& at) {
   constexpr int kTailLanes = 16;  // speed
@@ -326,16 +310,10 @@ Reduction BuildReduction(const ReductionSpec& spec) {
   reduction.result = Func(spec.name);
   const std::vector<Expr> at = Arguments(spec.vars);
   std::vector<Expr> results;
-  for (size_t k = 0; k < values.size(); ++k) {
-    const Expr value = ValueAt(reduction.levels.back().blocks, at, k);
-    results.push_back(OrNothing(values[k].op, EmptyOf(spec), value));
-  }
+  for (size_t k = 0; k < values.size(); ++k)
+    results.push_back(ValueAt(reduction.levels.back().blocks, at, k));
   SetValues(reduction.result, at, results);
   return reduction;
-}
-
-Expr OrNothing(const ReductionSpec& spec, const Expr& value) {
-  return OrNothing(spec.op, EmptyOf(spec), value);
 }
 
 Expr ReduceFew(const ReductionSpec& spec, int most) {
@@ -350,7 +328,7 @@ Expr ReduceFew(const ReductionSpec& spec, int most) {
       values[x] = Accumulate(spec.op, spec.type, values[x], values[x + half]);
     values.resize(std::min(values.size(), half));
   }
-  return OrNothing(spec, values[0]);
+  return values[0];
 }
 
 }  // namespace kiln

@@ -40,11 +40,8 @@ struct ReductionSpec {
   std::string name;
   ReduceOp op = ReduceOp::kAdd;
   DType type = DType::kF32;
-  Halide::Expr extent;  // of the reduced dim
-  // Whether there is no element, if that is not just that `extent` is 0. Where one dim after the
-  // other is reduced, the last says it for all: sums of nothing may be called -0 until then.
-  Halide::Expr empty{};
-  bool lanes = true;  // the rule of the innermost dim
+  Halide::Expr extent;  // of the reduced dim: not 0, launches that reduce nothing are the VM's
+  bool lanes = true;    // the rule of the innermost dim
   int levels = 1;
   int accumulators = static_cast<int>(kReduceLanes);  // of the lane rule that may take elements
   std::vector<Halide::Var> vars;                      // of the result, innermost first
@@ -87,10 +84,6 @@ Reduction BuildReduction(const ReductionSpec& spec);
 // The value of a reduction by the lane rule of at most `most` elements, as an expression of them:
 // each has a lane of its own. Elements are asked for where there is one.
 Halide::Expr ReduceFew(const ReductionSpec& spec, int most);
-
-// `value`, made of accumulators that started with the identity: if there is no element, what the
-// reduction of nothing is.
-Halide::Expr OrNothing(const ReductionSpec& spec, const Halide::Expr& value);
 
 // Computes and keeps `func` for all `blocked_rows` rows from the first on that is asked for.
 void BlockRows(Halide::Func& func, const Halide::Var& row, int blocked_rows);

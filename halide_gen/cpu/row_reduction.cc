@@ -212,13 +212,11 @@ class RowNest {
         vars.push_back(of_row_[static_cast<size_t>(outer)]);
       vars.push_back(row_);
       Func below = innermost ? Func() : chain.back().result;
-      Expr empty = k == 0 ? length_ == 0 : Halide::Internal::const_false();
       chain.push_back(BuildReduction({
           .name = innermost ? name : name + "_over" + std::to_string(dim),
           .op = stage.op,
           .type = stage.type,
           .extent = operands_.extents[static_cast<size_t>(dim)],
-          .empty = empty,
           .lanes = innermost,
           .levels = innermost ? levels_ : 1,
           .accumulators = accumulators_,

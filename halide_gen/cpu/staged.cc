@@ -224,7 +224,6 @@ class RootNests {
         .op = stage.op,
         .type = stage.type,
         .extent = operands_.extents[static_cast<size_t>(dim)],
-        .empty = ReducesNothing(operands_, stage, dims),
         .lanes = lane_rule,
         .levels = static_cast<int>(lane_rule ? schedule_.levels : schedule_.outer_levels),
         .accumulators = static_cast<int>(schedule_.accumulators),

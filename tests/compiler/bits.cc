@@ -11,6 +11,7 @@
 #include "exec/support/launch.h"
 #include "exec/support/pool.h"
 #include "exec/vm/vm.h"
+#include "kernel/operands.h"
 #include "kernel/text.h"
 #include "schedule/choose.h"
 #include "schedule/device.h"
@@ -80,9 +81,10 @@ bool HasElements(const RandomOperand& operand) {
   return std::find(operand.shape.begin(), operand.shape.end(), 0) == operand.shape.end();
 }
 
-// Plans launch the VM where an input has no elements.
-bool IsForVmAlone(const RandomRun& run) {
-  return !std::all_of(run.inputs.begin(), run.inputs.end(), HasElements);
+// Plans launch the VM where an input, or what is reduced, has no elements.
+bool IsForVmAlone(const Kernel& kernel, const RandomRun& run) {
+  return ReducesNothing(kernel, run.extents) ||
+         !std::all_of(run.inputs.begin(), run.inputs.end(), HasElements);
 }
 
 std::string Launch(const KernelFunction& function, int threads, RandomRun& run) {
@@ -124,7 +126,7 @@ std::string BitComparer::Difference(const Kernel& kernel, const RandomRun& run) 
     return std::string();
   };
   if (std::string error = compare(on_vm, "VM"); !error.empty()) return error;
-  for (size_t k = 0; k < levels_.size() && !IsForVmAlone(run); ++k) {
+  for (size_t k = 0; k < levels_.size() && !IsForVmAlone(kernel, run); ++k) {
     const auto program = ProgramFor(kernel, run, levels_[k]);
     if (!program.ok()) return std::string(program.status().message());
     const auto handle = services_[k]->Get(program->kernels(0), program->kernels(0).choices(0));

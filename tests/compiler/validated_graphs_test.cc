@@ -5,8 +5,10 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "base/status_macros.h"
 #include "compiler/compile.h"
 #include "compiler/kernel_service.h"
+#include "exec/validate/probe_fit.h"
 #include "exec/validate/validator.h"
 #include "graph/text.h"
 #include "kernel/text.h"
@@ -130,6 +133,96 @@ TEST(ShortRows, OfDearValuesAreReducedRight) {
     EXPECT_EQ(service.counts().vm, 0);
   }
 }
+
+// Launches that reduce nothing of what is not empty are the VM's, whose sum of none is +0: code of
+// an open class looks for a first element, which may lie behind the operand.
+TEST(EmptySlices, AreReducedRight) {
+  const Graph graph = *ParseGraph(
+      "graph g\ninput x : f32 [4, m]\nt = slice(x) {starts = [2], ends = [9999], axes = [1]}\n"
+      "s = reduce_sum(t) {axes = [1], keepdims = 0}\ny = mul(s, s)\nz = neg(s)\noutput y\n"
+      "output z\n");
+  const TempDir cache;
+  for (const int64_t m : {9, 2}) {
+    Tensor x = Tensor::Allocate(DType::kF32, {4, m});
+    for (int64_t i = 0; i < x.num_elements(); ++i) static_cast<float*>(x.data())[i] = 1;
+    CheckColdAndWarm(graph, {x}, cache.path());
+  }
+}
+
+// Compiled code of all candidates' schedules, and the VM, between guard pages: they touch nothing
+// but their operands, which end where what is read of them does.
+class BetweenGuardPages : public testing::Test {
+ protected:
+  void Check(const Kernel& kernel, const std::vector<int64_t>& extents, const SizeClass& sizes) {
+    std::vector<int64_t> at_most = sizes.at_most;
+    std::replace(at_most.begin(), at_most.end(), kUnbounded, int64_t{-1});
+    for (const auto& [target, service] : services_) {
+      const std::vector<Candidate> all = CandidatesFor(kernel, sizes, ShippedMachine(target));
+      for (size_t k = 0; k < all.size(); ++k) {
+        if (++met_ % every_ != 0) continue;
+        const Schedule& schedule = all[k].schedule;
+        SCOPED_TRACE(absl::StrCat(target.name(), ": ", schedule.ToString(), "\nat most ",
+                                  FormatClass(at_most), "\n", Print(kernel)));
+        KILN_ASSERT_OK_AND_ASSIGN(
+            const CodegenAnswer answer,
+            service->Emit(service->Identify(Print(kernel), schedule.ToString()), {"elf"}));
+        ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+        KILN_EXPECT_OK(validator_
+                           .Validate({answer.sections[0].second, Print(kernel),
+                                      schedule.Info().ToString(), at_most, extents})
+                           .status());
+        ++checked_;
+      }
+    }
+  }
+
+  // Of a class of all extents, and of one where those of the iteration space are known.
+  void CheckBoth(const Kernel& kernel, const std::vector<int64_t>& extents) {
+    SizeClass sizes{std::vector<int64_t>(kernel.dims.size(), kUnbounded)};
+    Check(kernel, extents, sizes);
+    std::copy_n(extents.begin(), kernel.num_iterated(), sizes.at_most.begin());
+    Check(kernel, extents, sizes);
+  }
+
+  void SetUp() override {
+    for (const auto& [target, name, doc] : AllTargets()) {
+      if (!target.compiles() || !target.RunsOn(HostTarget())) continue;
+      CompileOptions options;
+      options.target = target;
+      options.cache.enabled = false;
+      services_.emplace_back(target, std::make_unique<KernelService>(options));
+    }
+  }
+
+  std::vector<std::pair<Target, std::unique_ptr<KernelService>>> services_;
+  Validator validator_{"", 1};
+  size_t every_ = 1, met_ = 0, checked_ = 0;  // candidates
+};
+
+TEST_F(BetweenGuardPages, ShortRowsThatAreSlices) {
+  const Kernel kernel = *ParseKernel(
+      "kernel v1 math 1\ndims a b\nsizes n0 n1\nin   0 f32 [a, n0] dense\nin   1 f32 [] dense\n"
+      "s0 : f32 [a] = reduce min over b (min(in0[a, b+|n1|], in1[]))\n"
+      "out  0 f32 [a] dense = s0[a]\n");
+  Check(kernel, {2, 7, 70, 63}, {{2, 7, kUnbounded, kUnbounded}});
+}
+
+// Every 17th candidate of a few kernels, or all of as many as KILN_RANDOM_KERNELS says.
+class Views : public BetweenGuardPages, public testing::WithParamInterface<int> {};
+TEST_P(Views, AreReadWithinTheirOperands) {
+  const uint64_t kernels = FromEnvironment("KILN_RANDOM_KERNELS", 0);
+  if (kernels == 0) every_ = 17;
+  for (auto seed = static_cast<uint64_t>(GetParam()); seed < std::max<uint64_t>(kernels, 24);
+       seed += 4) {
+    const Kernel kernel = RandomViews(seed);
+    std::vector<int64_t> wanted = MakeRandomRun(kernel, seed, 3000).extents;
+    for (int64_t& extent : wanted) extent = seed / 4 % 2 == 0 ? extent : 1 + extent % 9;
+    const auto extents = ProbeFitter(kernel, {}).FitFreely(std::move(wanted), seed);
+    if (extents.has_value()) CheckBoth(kernel, *extents);
+  }
+  EXPECT_GT(checked_, 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, Views, testing::Range(0, 4));
 
 // The bytes of an ELF file's functions, as offsets.
 std::vector<size_t> CodeOf(const std::string& elf) {

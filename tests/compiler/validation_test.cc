@@ -160,7 +160,7 @@ TEST(Probes, AreThoseOfTheVersion) {
       }
     }
   }
-  EXPECT_EQ(kValidationVersion, 4);
+  EXPECT_EQ(kValidationVersion, 5);
   EXPECT_EQ(ToHex(Sha256(all)).substr(0, 16), "105a0e8b70db9143") << all;
 }
 
@@ -600,6 +600,11 @@ TEST(NeverLaunched, AreClassesWithoutElements) {
   EXPECT_FALSE(IsNeverLaunched(text, {2, 8, 3}));
   EXPECT_FALSE(IsNeverLaunched(text, {-1, -1, -1}));
   EXPECT_FALSE(IsNeverLaunched(text, {}));
+  const std::string sums = Print(
+      *ParseKernel("kernel v1 math 1\ndims a b\nsizes n0\nin   0 f32 [a, n0] dense\n"
+                   "s0 : f32 [a] = reduce add over b (in0[a, b])\nout  0 f32 [a] dense = s0[a]\n"));
+  EXPECT_TRUE(IsNeverLaunched(sums, {-1, 0, -1})) << "what is reduced is empty";
+  EXPECT_FALSE(IsNeverLaunched(sums, {-1, 1, -1}));
 }
 
 // An entry tells what its code is right for, not what the first model that asked for it has.

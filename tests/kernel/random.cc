@@ -37,13 +37,18 @@ class KernelMaker {
  public:
   explicit KernelMaker(uint64_t seed) : random_(seed) {}
 
+  Kernel MakeViews() {
+    views_ = true;
+    return Make();
+  }
+
   Kernel Make() {
     const int iterated = 1 + random_.Below(3) + (random_.OneIn(6) ? 1 : 0);
     for (int d = 0; d < iterated; ++d) {
       kernel_.dims.push_back({std::string(1, static_cast<char>('a' + d)), true});
       all_.push_back(d);
     }
-    if (random_.OneIn(4)) kernel_.dims.push_back({"n0", false});
+    if (views_ || random_.OneIn(4)) kernel_.dims.push_back({"n0", false});
     main_ = random_.OneIn(3) ? random_.Of(kTypes) : DType::kF32;
     const int inputs = 1 + random_.Below(4);
     for (int k = 0; k < inputs; ++k) AddInput(k == 0);
@@ -112,6 +117,7 @@ class KernelMaker {
         random_.Of(std::vector<DType>{DType::kI64, DType::kI32, DType::kI64, DType::kU32});
     places.dims = {all_.begin(), all_.end() - random_.Below(static_cast<int>(all_.size()))};
     kernel_.inputs.push_back(places);
+    along_.push_back(places.dims);
     return Plain(expr, places.type, ReadSource::kInput, kernel_.inputs.size() - 1, places.dims);
   }
 
@@ -143,10 +149,46 @@ class KernelMaker {
     KernelInput input;
     input.type = random_.OneIn(5) ? random_.Of(kTypes) : main_;
     input.dims = first ? all_ : Shuffled(Subset());
-    if (!first && kernel_.dims.size() > all_.size() && random_.OneIn(2))
+    if (!first && !views_ && kernel_.dims.size() > all_.size() && random_.OneIn(2))
       input.dims = {static_cast<int32_t>(all_.size())};
     input.layout = SomeLayout();
+    along_.push_back(input.dims);
+    for (int32_t& axis : input.dims) {
+      if (!views_ || random_.OneIn(3)) continue;
+      axis = static_cast<int32_t>(kernel_.dims.size());
+      kernel_.dims.push_back({absl::StrCat("n", kernel_.dims.size() - all_.size()), false});
+    }
     kernel_.inputs.push_back(std::move(input));
+  }
+
+  // Of an input whose axes but for views are the dims along which it is read.
+  Ex Element(ScalarExpr& expr, size_t k) {
+    const KernelInput& input = kernel_.inputs[k];
+    std::vector<IndexExpr> index;
+    for (size_t axis = 0; axis < input.dims.size(); ++axis) {
+      const int32_t along = along_[k][axis];
+      index.push_back(IndexExpr::Dim(along));
+      if (input.dims[axis] != along) View(index.back(), along, input.dims[axis]);
+    }
+    return Read(expr, ComputeType(input.type), ReadSource::kInput, static_cast<int32_t>(k),
+                std::move(index));
+  }
+
+  // No guard says that the elements are there: the axis is as long as it takes.
+  void View(IndexExpr& index, int32_t along, int32_t axis) {
+    const auto shift = static_cast<int32_t>(all_.size());
+    const int kind = random_.Below(5);
+    if (kind == 0) {  // backwards, from the end
+      index.terms = {{along, false, -1}, {axis, true, 1}};
+      index.offset = -1;
+    } else if (kind == 1) {
+      index.offset = random_.Below(4);
+    } else if (kind == 2) {
+      index.terms[0].coef = 2;
+      index.offset = random_.Below(2);
+    } else if (kind == 3) {  // what is left behind another part
+      index.terms.push_back({shift, true, 1});
+    }
   }
 
   void AddStage() {
@@ -210,9 +252,8 @@ class KernelMaker {
       for (size_t k = 0; k < kernel_.inputs.size(); ++k) {
         const KernelInput& input = kernel_.inputs[k];
         if ((ComputeType(input.type) == type || pass == 1)) {
-          if (Covers(scope, input.dims))
-            choices.push_back(
-                Plain(expr, ComputeType(input.type), ReadSource::kInput, k, input.dims));
+          if (Covers(scope, along_[k]))
+            choices.push_back(Element(expr, k));
           else if (random_.OneIn(3))
             choices.push_back(Indexed(expr, scope, k));
         }
@@ -343,6 +384,8 @@ class KernelMaker {
   Random random_;
   Kernel kernel_;
   std::vector<int32_t> all_;
+  std::vector<Dims> along_;  // of each input: the dim along which each axis is read
+  bool views_ = false;
   DType main_ = DType::kF32;
 };
 
@@ -417,6 +460,7 @@ bool BothNan(DType type, uint64_t a, uint64_t b) {
 
 Kernel RandomKernel(uint64_t seed) { return KernelMaker(seed).Make(); }
 Kernel RandomSums(uint64_t seed) { return KernelMaker(seed).MakeSums(); }
+Kernel RandomViews(uint64_t seed) { return KernelMaker(seed).MakeViews(); }
 
 std::vector<NaiveBuffer> RandomRun::InputBuffers() { return Buffers(inputs); }
 std::vector<NaiveBuffer> RandomRun::OutputBuffers() { return Buffers(outputs); }

@@ -27,6 +27,10 @@ Kernel RandomKernel(uint64_t seed);
 // reduction.
 Kernel RandomSums(uint64_t seed);
 
+// As RandomKernel, of inputs with axes longer than what is read of them, as slices are: shifted,
+// with steps, backwards, without a guard. Extents must be such that they are (probe_fit.h).
+Kernel RandomViews(uint64_t seed);
+
 struct RandomOperand {
   DType type = DType::kF32;
   std::vector<int64_t> shape;    // outermost first
