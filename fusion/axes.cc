@@ -19,7 +19,20 @@ Atoms AxisTable::New(const Dim& extent) {
   return {Add(extent)};
 }
 
+Atom AxisTable::Joined(Atom atom) const {
+  const auto forward = [this](Atom of) -> Atoms& {
+    return atoms_[static_cast<size_t>(of)].forward;
+  };
+  while (forward(atom).size() == 1) {
+    const Atom next = forward(atom).front();
+    if (forward(next).size() == 1) forward(atom) = forward(next);
+    atom = next;
+  }
+  return atom;
+}
+
 void AxisTable::AppendLeaves(Atom atom, Atoms& out) const {
+  atom = Joined(atom);
   const Entry& entry = atoms_[static_cast<size_t>(atom)];
   if (entry.forward.empty()) {
     out.push_back(atom);

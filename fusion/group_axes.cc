@@ -164,6 +164,7 @@ void GroupAxes::ShareReduced(const std::vector<ValueId>& outputs) {
 
 // Joins axis by axis, unless some value's axes would no longer be distinct.
 void GroupAxes::Share(const AxisList& a, const AxisList& b) {
+  if (Leaves(a) == Leaves(b)) return;
   const AxisTable before = table_;
   bool ok = true;
   for (size_t axis = 0; axis < a.size(); ++axis) {

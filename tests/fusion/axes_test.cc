@@ -38,6 +38,20 @@ TEST(AxisTable, JoinsTwoAxes) {
   EXPECT_EQ(table.Leaves(a), table.Leaves(b));
 }
 
+// Each value of a long chain joins the atom of the one before: what it has come to is found
+// without a step for each of them, and without recursion.
+TEST(AxisTable, JoinsAMillionAxesInARow) {
+  AxisTable table;
+  const Atoms first = table.New(7);
+  Atoms last = first;
+  for (int k = 0; k < 1000000; ++k) {
+    const Atoms next = table.New(7);
+    ASSERT_TRUE(table.Unify(next, last).ok());
+    last = next;
+  }
+  EXPECT_EQ(table.Leaves(first), last);
+}
+
 TEST(AxisTable, SplitsAnAxisAsTheReshapeDoes) {
   AxisTable table;
   const Atoms whole = table.New(12);
