@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_system.h"
@@ -172,6 +173,9 @@ class Run {
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
     // What cannot be written in the end is said before hours of training.
+    if (!flags_.output.empty() && !absl::EndsWith(flags_.output, ".onnx"))
+      return Invalid("--output ", flags_.output,
+                     ": the trained model is an ONNX file; give a name ", "that ends in .onnx");
     for (const std::string* path : {&flags_.checkpoint, &flags_.output, &flags_.curve}) {
       if (!path->empty()) KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
     }

@@ -194,6 +194,7 @@ TEST_F(TrainTest, EachFlagDoesWhatItSays) {
   EXPECT_THAT(Contents(onnx_), HasSubstr("MatMul"));
   Fails(Command({"--loss-of", "nothing"}), 3, "no output \"nothing\"");
   Fails(Command({"--save-every", "1"}), 2, "--checkpoint");
+  Fails(Command({"-o", dir_.File("trained.kiln")}), 2, "ends in .onnx");
 }
 
 TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
@@ -213,8 +214,11 @@ TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
 // Before the first step, not behind the last: folders that are not there, cannot be written, or
 // stand where the file would.
 TEST_F(TrainTest, FilesThatCannotBeWrittenAreSaidFirst) {
+  const std::string folder = dir_.File("folder.onnx");
+  std::filesystem::create_directory(folder);
   for (const char* flag : {"--checkpoint", "--output", "--curve"}) {
-    for (const std::string& path : {dir_.File("no/file"), std::string("/proc/file"), dir_.path()}) {
+    for (const std::string& path :
+         {dir_.File("no/file.onnx"), std::string("/proc/file.onnx"), folder}) {
       const ProcessResult result = Fails(Command({flag, path}), 7, path);
       EXPECT_THAT(result.err, testing::Not(HasSubstr("epoch"))) << flag << " " << path;
     }
@@ -448,6 +452,8 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--loss", "cross_entropy:smoothing=2"}), 2, "label_smoothing is 2");
   Fails(Command({"--schedule", "cosine:steps=x"}), 2, "is no such pair");
   Fails(Command({"--schedule", "step:every=0"}), 2, "every is 0; it is 1 or above");
+  Fails(Command({"--schedule", "step:factor=0.5"}), 2, "every is 0; it is 1 or above");
+  Fails(Command({"--schedule", "cosine"}), 2, "steps is 0; it is 1 or above");
   Fails(Command({"--schedule", "cosine:steps=-5"}), 2, "steps is -5; it is 1 or above");
   Fails(Command({"--schedule", "constant:warmup=-3"}), 2, "warmup is -3; it is 0 or above");
   Fails(Command({"--optimizer", "sgd:lr=-1"}), 2, "lr is -1");
