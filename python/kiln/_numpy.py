@@ -356,9 +356,11 @@ def _full_like(a: Any, fill_value: Any, dtype: Any = None) -> Array:
 
     a = _array(a)
     name = a.dtype if dtype is None else numpy.dtype(dtype).name
-    if "int" in name and not isinstance(fill_value, Array):
-        fill_value = numpy.full(numpy.shape(fill_value), fill_value, name)  # an OverflowError where the type has no such number
-    return _broadcast_to(ops.cast(_array(fill_value), to=name), a.shape)
+    if not isinstance(fill_value, (bool, int, float, numpy.generic)):
+        return _broadcast_to(ops.cast(_array(fill_value), to=name), a.shape)
+    # A number, which a trace has as one: an array would be another captured one in each call.
+    kind = bool if name == "bool" else int if "int" in name else float
+    return ops.where(ops.cast(False, to="bool"), a if a.dtype == name else ops.cast(a, to=name), kind(fill_value))
 
 
 @_is("zeros_like", "empty_like")
