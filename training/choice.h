@@ -35,9 +35,9 @@ struct Choice {
 ValueId ConstantBehind(const Graph& model, ValueId id);
 
 // Names of what a batch_norm reads as mean and as variance, where both are constants or identities
-// of some, else empty: a constant's own name where nothing else reads it, else with "@" and the name
-// of the node's output, so that batch norms that share a constant at the beginning have statistics
-// of their own.
+// of some, else empty: a constant's own name where nothing else reads it, else with "@" and the
+// name of the node's output, so that batch norms that share a constant at the beginning have
+// statistics of their own.
 struct StatisticNames {
   std::string mean, variance;
 };
