@@ -49,7 +49,7 @@ namespace kiln {
 enum class ScalarOp : uint8_t {
   // Leaves.
   kConst,   // `imm` holds the bits of the value (integers sign-extended, bool 0/1)
-  kRead,    // element of operand `ref` (source `read_source`) at `index`
+  kRead,    // element of operand `ref` (source `source`) at `index`
   kParam,   // parameter `ref`
   kIndex,   // i64: the coordinate along dim `ref`
   kExtent,  // i64: the extent of dim `ref`

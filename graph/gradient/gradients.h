@@ -11,7 +11,7 @@
 //   scalar      the derivative of its ScalarExpr (scalar_rules.h), as nodes; summed over the axes
 //               along which an operand was repeated
 //   reduce      from the ReduceRule: its maps as scalar, its op as sum, extremum or product
-//   index       the transpose of its IndexMap (index_map.cc): slice <-> pad, expand <-> sum,
+//   index       the transpose of its IndexMap (index_body.cc): slice <-> pad, expand <-> sum,
 //               concat <-> slice, gather <-> scatter with ordered sums, views <-> views
 //   composite   that of its decomposition
 // Cotangents have the type of their value; 16-bit floats are computed in f32 in between. Cotangents
