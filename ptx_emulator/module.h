@@ -31,7 +31,7 @@ namespace kiln::ptx {
 
 enum class Kind : uint8_t {
   kAlu,          // function: destination[0] from source[]
-  kCompare,      // setp and set
+  kCompare,      // setp and set: see FindOpcode
   kLoad,         // data[] from [source[0] + offset]
   kStore,        // [source[0] + offset] from data[]
   kAtomic,       // data[0] (or nothing) from [source[0] + offset], with source[1], source[2]

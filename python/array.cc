@@ -83,9 +83,24 @@ Array ArrayFrom(nb::handle object, nb::handle dtype, bool copy) {
 
 // ---- Operators.
 
+bool IsOfIntegers(const PyOperand& x) { return x.array.valid() && !IsFloat(x.array.dtype()); }
+
+// What NumPy does not give integers for, and Kiln's operators would.
+void CheckIntegers(absl::string_view op, const PyOperand& x, const PyOperand& y, nb::handle b) {
+  if (op == "div" && (IsOfIntegers(x) || IsOfIntegers(y))) {
+    throw nb::type_error(
+        "divide: an array is of integers, whose quotients are floats; cast it (kiln.ops.cast), or "
+        "call kiln.ops.div, which truncates");
+  }
+  if (op != "pow" || !IsOfIntegers(x) || y.array.valid()) return;
+  if (Plain(b).attr("__lt__")(0).is(nb::bool_(true)))
+    throw nb::value_error("power: an array is of integers, which have no negative powers; cast it");
+}
+
 Array Called(const char* name, nb::handle a, nb::handle b) {
   const Location where = Caller();
   const PyOperand x(a, where), y(b, where);
+  CheckIntegers(name, x, y, b);
   return Checked(WithoutGil([&] {
     return tracing::Apply(tracing::FindOperator(name), name, {&x.operand, &y.operand}, {}, where);
   }));
@@ -104,9 +119,24 @@ bool IsOperand(nb::handle object) {
   return PyFloat_Check(o) || PyLong_Check(o) || IsArray(object) || !Plain(object).is(object);
 }
 
+// Whose results Python says are bools.
+bool IsEquality(absl::string_view op) { return op == "equal" || op == "not_equal"; }
+
+// What the other side, which is no operand, says of equality. Python would go on to compare where
+// both are in memory, which gives False for a list of the same numbers.
+nb::object AskOther(absl::string_view op, nb::handle self, nb::handle other) {
+  nb::object said = nb::borrow(other.type()).attr(op == "equal" ? "__eq__" : "__ne__")(other, self);
+  if (!said.is(nb::handle(Py_NotImplemented))) return said;
+  const auto type = nb::cast<std::string>(other.type().attr("__name__"));
+  throw nb::type_error(absl::StrCat(op, ": an array is compared with ", type,
+                                    ", expected an array or a number; make an array of it "
+                                    "(kiln.array), or ask whether it is None")
+                           .c_str());
+}
+
 nb::object Attempt(const char* name, nb::handle a, nb::handle b, nb::handle other) {
-  if (!IsOperand(other)) return nb::borrow(Py_NotImplemented);
-  return nb::cast(Called(name, a, b));
+  if (IsOperand(other)) return nb::cast(Called(name, a, b));
+  return IsEquality(name) ? AskOther(name, a, other) : nb::borrow(Py_NotImplemented);
 }
 
 struct Method {
@@ -131,15 +161,12 @@ constexpr Method kMethods[] = {{"__add__", "__radd__", "add"},
 constexpr std::pair<const char*, const char*> kUnary[] = {
     {"__neg__", "neg"}, {"__abs__", "abs"}, {"__invert__", "not"}};
 
-// Whose results Python says are bools.
-bool IsEquality(absl::string_view op) { return op == "equal" || op == "not_equal"; }
-
 void BindOperators(nb::class_<Array>& array) {
   for (const auto& [left, right, op] : kMethods) {
     array.def(
         left,
         [op = op](nb::handle self, nb::handle other) { return Attempt(op, self, other, other); },
-        nb::arg("other"),
+        nb::arg("other").none(),
         nb::sig(absl::StrCat("def ", left, "(self, other: object, /) -> ",
                              IsEquality(op) ? "Any" : "Array")
                     .c_str()));
@@ -147,7 +174,7 @@ void BindOperators(nb::class_<Array>& array) {
     array.def(
         right,
         [op = op](nb::handle self, nb::handle other) { return Attempt(op, other, self, other); },
-        nb::arg("other"),
+        nb::arg("other").none(),
         nb::sig(absl::StrCat("def ", right, "(self, other: object, /) -> Array").c_str()));
   }
   for (const auto& [method, op] : kUnary)
@@ -218,7 +245,7 @@ void BindPlaces(nb::class_<Array>& array) {
   array
       .def(
           "__getitem__", [](nb::handle self, nb::handle key) { return InPython("get")(self, key); },
-          nb::sig("def __getitem__(self, key: Any, /) -> Array"))
+          nb::arg("key").none(), nb::sig("def __getitem__(self, key: Any, /) -> Array"))
       .def(
           "__array_ufunc__",
           [](nb::handle, nb::handle function, nb::handle method, const nb::args& operands,
@@ -352,11 +379,6 @@ bool IsArray(nb::handle object) {
     return generic.is_none() || !nb::isinstance(object, generic);
   }
   return false;
-}
-
-Array ArrayOver(nb::handle object, Subject what) {
-  if (Array* own = nullptr; nb::try_cast(object, own, false) && own != nullptr) return *own;
-  return Checked(Array::of(TensorOf(object, what).tensor));
 }
 
 void BindArray(nb::module_& module) {

@@ -29,8 +29,6 @@ struct PyOperand {
 
 // Whether an argument of a traced function is an array, and not passed on as it is.
 bool IsArray(nb::handle object);
-// The array over the memory of an object; a kiln.Array is itself.
-Array ArrayOver(nb::handle object, Subject what);
 
 }  // namespace kiln::python
 

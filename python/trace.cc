@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,11 +80,25 @@ nb::object Returned(Form form, const std::vector<Array>& results) {
   return form == Form::kTuple ? nb::object(nb::tuple(made)) : nb::object(made);
 }
 
+// The elements of a result never change: one that lies in memory of the caller's, as an argument
+// that is returned, becomes a copy.
+void TakeOver(std::vector<Array>& results, const std::vector<std::shared_ptr<void>>& callers) {
+  if (callers.empty()) return;
+  for (Array& result : results) {
+    const absl::StatusOr<Tensor> tensor = result.tensor(Caller());
+    if (!tensor.ok()) continue;  // of record_only, which has none
+    if (std::find(callers.begin(), callers.end(), tensor->owner()) != callers.end())
+      result = Array::of(tensor->Clone());
+  }
+}
+
 // What a call that did not run its function gives.
-nb::object Replayed(const PyTrace& self, const tracing::Call& call) {
+nb::object Replayed(const PyTrace& self, const tracing::Call& call,
+                    const std::vector<std::shared_ptr<void>>& callers) {
   std::vector<Array> results;
   for (size_t k = 0; k < call.num_results(); ++k) results.push_back(Checked(call.result(k)));
   Check(tracing::StatusOf(self.function.get()));
+  TakeOver(results, callers);
   return Returned(self.form.value_or(Form::kList), results);
 }
 
@@ -91,12 +106,20 @@ nb::object Replayed(const PyTrace& self, const tracing::Call& call) {
 nb::object Call(PyTrace& self, nb::handle function, nb::tuple given) {
   std::vector<Array> arrays;
   std::vector<bool> is_array;
+  std::vector<std::shared_ptr<void>> callers;  // of memory that is not Kiln's
   for (nb::handle object : given) {
     is_array.push_back(IsArray(object));
     if (self.frozen && !is_array.back())  // nothing would compare it
       throw nb::type_error(
           "a frozen function takes arrays alone; trace it, or make an array of it");
-    if (is_array.back()) arrays.push_back(ArrayOver(object, {"argument"}));
+    if (!is_array.back()) continue;
+    if (nb::isinstance<Array>(object)) {
+      arrays.push_back(nb::cast<Array>(object));
+      continue;
+    }
+    const Tensor tensor = TensorOf(object, {"argument"}).tensor;
+    callers.push_back(tensor.owner());
+    arrays.push_back(Checked(Array::of(tensor)));
   }
   std::vector<const Array*> list;
   for (const Array& array : arrays) list.push_back(&array);
@@ -104,7 +127,7 @@ nb::object Call(PyTrace& self, nb::handle function, nb::tuple given) {
   const auto call = WithoutGil([&] {
     return std::make_unique<tracing::Call>(self.function.get(), list.data(), list.size(), where);
   });
-  if (!call->runs()) return Replayed(self, *call);
+  if (!call->runs()) return Replayed(self, *call, callers);
   nb::list arguments;
   for (size_t k = 0, array = 0; k < is_array.size(); ++k) {
     if (is_array[k])
@@ -122,16 +145,19 @@ nb::object Call(PyTrace& self, nb::handle function, nb::tuple given) {
     call->Finish(results.data(), results.size());
     return tracing::StatusOf(self.function.get());
   }));
+  TakeOver(results, callers);
   return Returned(form, results);
 }
 
 // kiln.grad: what the function returned, where that is wanted, and the gradients.
 nb::tuple Differentiate(nb::handle function, nb::tuple given, const std::vector<size_t>& by,
                         bool with_values) {
+  const Location where = Caller();
   std::vector<Array> arrays(nb::len(given));
   std::vector<const Array*> list;
   for (size_t k = 0; k < arrays.size(); ++k) {
-    if (IsArray(given[k])) arrays[k] = ArrayOver(given[k], {"argument"});
+    // What is computed may be computed later, and the caller's memory be written by then.
+    if (IsArray(given[k])) arrays[k] = PyOperand(given[k], where).array;
     list.push_back(&arrays[k]);
   }
   for (const size_t k : by) {
@@ -140,7 +166,6 @@ nb::tuple Differentiate(nb::handle function, nb::tuple given, const std::vector<
                                       " is no array; it is differentiated by")
                              .c_str());
   }
-  const Location where = Caller();
   const auto call = WithoutGil([&] {
     return std::make_unique<tracing::GradientCall>(list.data(), list.size(), by.data(), by.size(),
                                                    where);

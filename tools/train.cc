@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_system.h"
@@ -103,8 +104,17 @@ class Interrupts {
   sigset_t signals_ = {}, before_ = {};
 };
 
-// The share of samples whose largest output is the label's, for outputs [n, classes].
-std::optional<double> Accuracy(const Tensor& output, const Tensor& labels) {
+// How many labels count; `ignored` marks those that do not.
+int64_t Counted(const Tensor& labels, std::optional<int64_t> ignored) {
+  if (!ignored || !IsInt(labels.dtype())) return labels.num_elements();
+  int64_t count = 0;
+  for (int64_t i = 0; i < labels.num_elements(); ++i) count += ReadInt(labels, i) != *ignored;
+  return count;
+}
+
+// How many samples there are whose largest output is the label's, for outputs [n, classes].
+std::optional<int64_t> Right(const Tensor& output, const Tensor& labels,
+                             std::optional<int64_t> ignored) {
   if (output.rank() != 2 || labels.rank() != 1 || !IsInt(labels.dtype())) return std::nullopt;
   const int64_t n = output.shape()[0], classes = output.shape()[1];
   int64_t right = 0;
@@ -113,9 +123,9 @@ std::optional<double> Accuracy(const Tensor& output, const Tensor& labels) {
     for (int64_t c = 1; c < classes; ++c) {
       if (ReadFloat(output, i * classes + c) > ReadFloat(output, i * classes + best)) best = c;
     }
-    right += best == ReadInt(labels, i);
+    right += best == ReadInt(labels, i) && best != ignored;
   }
-  return static_cast<double>(right) / static_cast<double>(n);
+  return right;
 }
 
 // One run of the verb.
@@ -128,6 +138,8 @@ class Run {
   int operator()() {
     const absl::StatusOr<TrainerOptions> options = OptionsOf(flags_);
     if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
+    if (const auto* loss = std::get_if<training::CrossEntropyLoss>(&options->loss))
+      ignored_ = loss->ignore_index;
     absl::StatusOr<Trainer> trainer = Trainer::Create(flags_.model, *options);
     if (!trainer.ok()) return Fail(trainer.status(), ModelExit(trainer.status()));
     trainer_.emplace(*std::move(trainer));
@@ -172,6 +184,9 @@ class Run {
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
     // What cannot be written in the end is said before hours of training.
+    if (!flags_.output.empty() && !absl::EndsWith(flags_.output, ".onnx"))
+      return Invalid("--output ", flags_.output,
+                     ": the trained model is an ONNX file; give a name ", "that ends in .onnx");
     for (const std::string* path : {&flags_.checkpoint, &flags_.output, &flags_.curve}) {
       if (!path->empty()) KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
     }
@@ -231,8 +246,10 @@ class Run {
       first_loss_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
     step_ms_.push_back(ms);
     if (!std::isfinite(*loss)) {
+      const bool none = ignored_ && Counted(batch->back().second, ignored_) == 0;
       std::cerr << "kiln: the loss of step " << trainer_->step() << " is " << *loss
-                << "; lower the learning rate or clip gradients"
+                << (none ? "; each label of its batch is ignored, give larger batches"
+                         : "; lower the learning rate or clip gradients")
                 << (flags_.checkpoint.empty() ? "" : "; the last checkpoint is from before")
                 << "\n";
       return kExitDiffers;
@@ -255,22 +272,29 @@ class Run {
     const int64_t batch = fixed_.value_or(flags_.batch), n = eval_->size();
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
-    double loss = 0, right = 0, count = 0;
-    bool has_accuracy = true;
+    double loss = 0, right = 0, count = 0;  // of labels that count, or of samples
+    int64_t batches = 0;
+    const bool has_labels = trainer_->inputs().back().name == flags_.labels_name;
+    bool has_accuracy = has_labels;
     for (int64_t begin = 0; begin < n; begin += batch) {
       const int64_t end = std::min(begin + batch, n);
       if (fixed_ && end - begin < batch) break;
       KILN_ASSIGN_OR_RETURN(const NamedTensors some, eval_->Batch(order, begin, end));
       KILN_ASSIGN_OR_RETURN(const Evaluation found, trainer_->Evaluate(some));
-      const auto samples = static_cast<double>(end - begin);
-      loss += found.loss * samples;
-      count += samples;
-      const std::optional<double> share =
-          Accuracy(found.outputs[OutputNumber()], some.back().second);
-      has_accuracy = has_accuracy && share && trainer_->inputs().back().name == flags_.labels_name;
-      right += share.value_or(0) * samples;
+      ++batches;
+      const Tensor& labels = some.back().second;
+      const int64_t counted = has_labels ? Counted(labels, ignored_) : end - begin;
+      if (counted == 0) continue;  // the mean over nothing is a NaN
+      loss += found.loss * static_cast<double>(counted);
+      count += static_cast<double>(counted);
+      const std::optional<int64_t> hits = Right(found.outputs[OutputNumber()], labels, ignored_);
+      has_accuracy = has_accuracy && hits;
+      right += static_cast<double>(hits.value_or(0));
     }
-    if (count == 0)
+    if (batches > 0 && count == 0)
+      return Invalid("--eval: each of its labels is the one that is ignored, ",
+                     ignored_.value_or(0));
+    if (batches == 0)
       return Invalid("--eval: there are ", n, " samples; the model takes ", batch, " at once");
     epoch.eval_loss = loss / count;
     if (has_accuracy) epoch.accuracy = right / count;
@@ -348,8 +372,9 @@ class Run {
   std::optional<Trainer> trainer_;
   Samples train_;
   std::optional<Samples> eval_;
-  std::optional<int64_t> fixed_;  // samples that the model takes at once, where that is fixed
-  int64_t batches_ = 0;           // of an epoch
+  std::optional<int64_t> fixed_;    // samples that the model takes at once, where that is fixed
+  std::optional<int64_t> ignored_;  // the label that does not count
+  int64_t batches_ = 0;             // of an epoch
   TrainHistory history_;
   double first_loss_ms_ = 0;
   std::vector<double> step_ms_;

@@ -26,7 +26,9 @@ constexpr ErrorText kTexts[kNumTraceErrors] = {
     {"dtype", "cast it, or trace a function for each type"},
     {"shape", "pass it as an argument of a trace with symbolic_shape, or trace it anew (forget)"},
     {"device", "copy it to the recorded device"},
-    {"constant", "pass it as an argument, or trace without capture_as_const"},
+    {"constant",
+     "pass it as an argument, make it once outside of the function, or trace without "
+     "capture_as_const"},
     {"too many operations", "let the function make the same calls each time"},
     {"too few operations", "let the function make the same calls each time"},
     {"read", "read the same values at the same places each time, or in ExcludeFromTrace"},

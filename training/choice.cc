@@ -120,14 +120,23 @@ class Patterns {
 
 }  // namespace
 
+ValueId ConstantBehind(const Graph& model, ValueId id) {
+  while (!IsConstant(model.value(id))) {
+    const NodeId producer = model.value(id).producer;
+    if (producer.v < 0 || absl::string_view(model.node(producer).op->name) != "identity") return {};
+    id = model.node(producer).inputs[0];
+  }
+  return id;
+}
+
 StatisticNames StatisticsOf(const Graph& model, const Node& node) {
   if (absl::string_view(node.op->name) != "batch_norm") return {};
   const auto name_of = [&](size_t input) -> std::string {
     const ValueId id = node.inputs[input];
     const Value& value = model.value(id);
-    if (!IsConstant(value)) return "";
+    if (!ConstantBehind(model, id).valid()) return "";
     const auto reads = std::count(node.inputs.begin(), node.inputs.end(), id);
-    if (model.UsersOf(id).size() == 1 && reads == 1) return value.name;
+    if (IsConstant(value) && model.UsersOf(id).size() == 1 && reads == 1) return value.name;
     return absl::StrCat(value.name, "@", model.value(node.outputs[0]).name, input == 3 ? "" : ".v");
   };
   StatisticNames names = {name_of(3), name_of(4)};
@@ -144,11 +153,15 @@ absl::StatusOr<Choice> Choose(const Graph& model, ValueId output,
     const StatisticNames names = StatisticsOf(model, node);
     const bool has = !names.mean.empty() && reached[static_cast<size_t>(node.outputs[0].v)];
     if (has) {
-      statistics.Add(names.mean, *model.value(node.inputs[3]).constant);
-      statistics.Add(names.variance, *model.value(node.inputs[4]).constant);
+      statistics.Add(names.mean, *model.value(ConstantBehind(model, node.inputs[3])).constant);
+      statistics.Add(names.variance, *model.value(ConstantBehind(model, node.inputs[4])).constant);
     }
+    if (ConstantBehind(model, node.outputs[0]).valid())
+      continue;  // who reads the identity reads it
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k].valid() && !(has && k >= 3)) read_otherwise.insert(node.inputs[k]);
+      if (!node.inputs[k].valid() || (has && k >= 3)) continue;
+      const ValueId constant = ConstantBehind(model, node.inputs[k]);
+      read_otherwise.insert(constant.valid() ? constant : node.inputs[k]);
     }
   }
   Patterns wanted(parameters), unwanted(frozen);

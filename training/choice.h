@@ -30,9 +30,14 @@ struct Choice {
   std::map<std::string, Tensor> values;           // what each of them is in the model, by its name
 };
 
-// Names of what a batch_norm reads as mean and as variance, where both are constants, else empty: a
-// constant's own name where nothing else reads it, else with "@" and the name of the node's output,
-// so that batch norms that share a constant at the beginning have statistics of their own.
+// The constant that a value is, or is an identity of: exporters write equal constants as identities
+// of one. Invalid where it is none.
+ValueId ConstantBehind(const Graph& model, ValueId id);
+
+// Names of what a batch_norm reads as mean and as variance, where both are constants or identities
+// of some, else empty: a constant's own name where nothing else reads it, else with "@" and the
+// name of the node's output, so that batch norms that share a constant at the beginning have
+// statistics of their own.
 struct StatisticNames {
   std::string mean, variance;
 };

@@ -3,7 +3,8 @@
 //
 // Nothing here needs cuda.h or links libcuda: driver.h opens the library at run time, and
 // ptx_emulator/ exports the same functions on the CPU. Values and layouts are the ABI of CUDA 11.4
-// and later, under the names that libcuda.so.1 exports (cuda.h has the same).
+// and later, under the names that libcuda.so.1 exports (gpu_test compares them with cuda.h
+// where there is one).
 //
 //   KILN_CUDA_FUNCTIONS(F)   expands F(name, parameters) for each function; all return Result
 #ifndef KILN_EXEC_CUDA_DRIVER_API_H_

@@ -101,6 +101,21 @@ absl::Status LastOf(Writer& w, const std::string& op, std::vector<std::string> i
   return w.Last("Cast", {w.Add(op, inputs, attrs)}, {{"to", int64_t{ToOnnxType(w.output().type)}}});
 }
 
+// ---- several operators for one
+
+// Floats of 16 bits are computed in f32, and rounded once.
+DType WideType(const Writer& w) {
+  const DType type = w.input(0).type;
+  return IsFloat(type) && SizeOf(type) == 2 ? DType::kF32 : type;
+}
+std::string Wide(Writer& w, size_t k) {
+  return WideType(w) == w.input(0).type ? w.in(k) : w.Cast(w.in(k), WideType(w));
+}
+absl::Status LastRounded(Writer& w, const std::string& op, const std::vector<std::string>& inputs) {
+  if (WideType(w) == w.output().type) return w.Last(op, inputs);
+  return w.Last("Cast", {w.Add(op, inputs)}, {{"to", int64_t{ToOnnxType(w.output().type)}}});
+}
+
 // ---- operators of the same meaning
 
 // The form in which ONNX's operator set kWrittenOpset has the node; null if there is none.
@@ -167,7 +182,9 @@ absl::Status Pow(Writer& w) {
   return WriteForm(w, *FormOf(w));
 }
 absl::Status NotEqual(Writer& w) { return w.Last("Not", {w.Add("Equal", w.ins())}); }
-absl::Status Rsqrt(Writer& w) { return w.Last("Reciprocal", {w.Add("Sqrt", w.ins())}); }
+absl::Status Rsqrt(Writer& w) {
+  return LastRounded(w, "Reciprocal", {w.Add("Sqrt", {Wide(w, 0)})});
+}
 
 absl::Status Shift(Writer& w) {
   if (IsSigned(w.input(0).type))
@@ -179,8 +196,9 @@ absl::Status Shift(Writer& w) {
 absl::Status Mod(Writer& w) {
   const int64_t fmod = IsFloat(w.output().type) ? 1 : w.Int("fmod");
   if (fmod != 0 && w.Int("fmod") == 0) {  // ONNX has fmod only for floats: x - floor(x / y) * y
-    const std::string whole = w.Add("Floor", {w.Add("Div", w.ins())});
-    return w.Last("Sub", {w.in(0), w.Add("Mul", {whole, w.in(1)})});
+    const std::string x = Wide(w, 0), y = Wide(w, 1);
+    const std::string whole = w.Add("Floor", {w.Add("Div", {x, y})});
+    return LastRounded(w, "Sub", {x, w.Add("Mul", {whole, y})});
   }
   return w.Last("Mod", w.ins(), {{"fmod", fmod}});
 }
@@ -191,9 +209,9 @@ absl::Status Cast(Writer& w) {
 
 absl::Status Swish(Writer& w) {
   const double alpha = FloatAttr(w.node, "alpha");
-  const std::string x = w.in(0);
-  const std::string scaled = alpha == 1 ? x : w.Add("Mul", {x, w.Scalar(w.input(0).type, alpha)});
-  return w.Last("Mul", {x, w.Add("Sigmoid", {scaled})});
+  const std::string x = Wide(w, 0);
+  const std::string scaled = alpha == 1 ? x : w.Add("Mul", {x, w.Scalar(WideType(w), alpha)});
+  return LastRounded(w, "Mul", {x, w.Add("Sigmoid", {scaled})});
 }
 
 absl::Status Clip(Writer& w) {
@@ -219,8 +237,19 @@ absl::Status Reduce(Writer& w, const OnnxForm& form) {
                                                  "; cast it to i32"));  // whose sum wraps elsewhere
   }
   const std::vector<int64_t> axes = IntsAttr(w.node, "axes");
-  return LastOf(w, form.op, {w.in(0), axes.empty() ? "" : w.scope.Ints(axes)}, 1,
-                {{"keepdims", w.Int("keepdims")}});
+  const std::string over = axes.empty() ? "" : w.scope.Ints(axes);
+  const ExportAttrs attrs = {{"keepdims", w.Int("keepdims")}};
+  const absl::string_view op = form.op;
+  if (!Lacks(op, w.input(0).type) || (op != "ReduceMax" && op != "ReduceMin"))
+    return LastOf(w, form.op, {w.in(0), over}, 1, attrs);
+  // Over no elements: the limit of the type, and not that of 64 bits.
+  const bool is_max = op == "ReduceMax";
+  const DType type = w.output().type;
+  const std::string limit =
+      w.Scalar(DType::kI64, IsSigned(type) ? (is_max ? -32768 : 32767) : (is_max ? 0 : 65535));
+  const std::string wide = w.Add(form.op, {w.Cast(w.in(0), DType::kI64), over}, attrs);
+  return w.Last("Cast", {w.Add(is_max ? "Max" : "Min", {wide, limit})},
+                {{"to", int64_t{ToOnnxType(type)}}});
 }
 
 absl::Status Cumulative(Writer& w) {

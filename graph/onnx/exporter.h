@@ -2,7 +2,7 @@
 // What the files of the export share. Not for users: export.h is.
 //
 // Every graph that is written, the main one and each body, has an ExportScope: the names of its
-// values, and the list of nodes that grows. export_node.cc writes the ONNX nodes of one node; they go
+// values, and the list of nodes that grows. WriteNode writes the ONNX nodes of one node; they go
 // to a function's list while that function is written, except for arithmetic on extents, which
 // stands before the call so that a function needs no inputs of the graph.
 #ifndef KILN_GRAPH_ONNX_EXPORTER_H_

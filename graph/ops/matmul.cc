@@ -10,6 +10,7 @@
 #include "graph/ops/by_kernels.h"
 #include "graph/ops/bytes.h"
 #include "graph/ops/ops.h"
+#include "graph/tensors.h"
 #include "kiln/graph.h"
 
 namespace kiln::ops {
@@ -155,12 +156,24 @@ absl::Status ReferenceMatmulInteger(const Node& node, std::span<const Tensor> in
 }
 
 // ---- gemm
+// That a factor of integers is one of their type.
+absl::Status RequireNumber(const InferContext& c, absl::string_view name) {
+  const DType type = c.type(0);
+  const double factor = FloatAttr(c.node(), name);
+  if (IsFloat(type) || ReadFloat(FilledTensor(type, {}, factor), 0) == factor)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", factor, ", which ", Name(type),
+                                                 " does not have; cast the inputs to floats"));
+}
+
 absl::Status InferGemm(InferContext& c) {
   KILN_RETURN_IF_ERROR(RequireRank(c, 0, 2));
   KILN_RETURN_IF_ERROR(RequireRank(c, 1, 2));
   KILN_RETURN_IF_ERROR(RequireSameTypes(c));
   KILN_RETURN_IF_ERROR(InferMatmul(c));
+  KILN_RETURN_IF_ERROR(RequireNumber(c, "alpha"));
   if (!c.has_input(2)) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(RequireNumber(c, "beta"));
   const Shape product = c.outputs[0].shape;
   KILN_ASSIGN_OR_RETURN(Shape shape, BroadcastTo(c, product, c.shape(2), "input 2"));
   c.SetOutput(0, c.type(0), std::move(shape));

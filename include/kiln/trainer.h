@@ -112,7 +112,8 @@ namespace training {
 //   "sgd:lr=0.1,momentum=0.9", "adam", "adamw:lr=3e-4,weight_decay=0.1", "adagrad", "rmsprop",
 //   "lion": `lr` is that of the schedule
 //   "constant", "cosine:steps=10000,lowest=0", "step:every=30,factor=0.1",
-//   "exponential:factor=0.99", each with warmup=N and warmup_start=S
+//   "exponential:factor=0.99", each with warmup=N and warmup_start=S; `steps` and `every` have no
+//   default: a trainer refuses the schedule without them
 KILN_API absl::Status SetLoss(absl::string_view text, TrainerOptions& options);
 KILN_API absl::Status SetOptimizer(absl::string_view text, TrainerOptions& options);
 KILN_API absl::Status SetSchedule(absl::string_view text, TrainerOptions& options);

@@ -77,12 +77,12 @@ using Optimizer = std::variant<Sgd, Adam, AdamW, Adagrad, RmsProp, Lion>;
 struct NoDecay {};
 // lowest + (lr - lowest) (1 + cos(pi k / steps)) / 2, and `lowest` from step `steps` on
 struct CosineDecay {
-  int64_t steps = 1;
+  int64_t steps = 0;  // to be given: without it a trainer refuses the schedule
   double lowest = 0;
 };
 // lr factor^floor(k / every)
 struct StepDecay {
-  int64_t every = 1;
+  int64_t every = 0;  // to be given, likewise
   double factor = 0.1;
 };
 // lr factor^k

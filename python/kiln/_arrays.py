@@ -39,6 +39,26 @@ def _index(place: Any) -> int | None:
         return None
 
 
+def whole_numbers(given: Any) -> list[int]:
+    """One whole number, or several: axes, extents."""
+    one = _index(given)
+    return [operator.index(number) for number in given] if one is None else [one]
+
+
+def check_places(places: Any, extent: int, axis: int) -> Any:
+    """Places of an axis as they are; an IndexError where one is outside. Those of a kiln.Array are not looked at: it is not read for that."""
+    numpy = sys.modules.get("numpy")  # without it nothing but Kiln's own arrays gets here
+    if numpy is None or isinstance(places, _kiln.Array):
+        return places
+    known = numpy.asarray(places)
+    if known.dtype.kind not in "iu":
+        raise IndexError(f"array: places are {known.dtype.name}, expected whole numbers")
+    for place in (known.min(), known.max()) if known.size else ():
+        if not -extent <= place < extent:
+            raise IndexError(f"array: place {place} of axis {axis}, which has {extent}")
+    return places
+
+
 def get(array: _kiln.Array, key: Any) -> _kiln.Array:
     """array[key]: places, slices, None, Ellipsis; or one array of places of axis 0."""
     places = _whole(array, key if isinstance(key, tuple) else (key,))
@@ -49,9 +69,13 @@ def get(array: _kiln.Array, key: Any) -> _kiln.Array:
             added.append(kept)
             kept += 1
             continue
+        if isinstance(place, bool) or getattr(place, "dtype", None) == "bool":
+            raise TypeError("array: a place is of bools, which does not choose elements; numpy.where does, and keeps the shape")
         extent = array.shape[axis]
         if isinstance(place, slice):
             begin, end, step = place.indices(extent)
+            if not range(begin, end, step):  # a begin of -1 is before the axis here, and the last place in an operator
+                begin, end, step = 0, 0, 1
             if (begin, end, step) != (0, extent, 1):
                 starts.append(begin)
                 ends.append(end if end >= 0 else -_LAST)
@@ -66,8 +90,8 @@ def get(array: _kiln.Array, key: Any) -> _kiln.Array:
             steps.append(1)
             axes.append(axis)
             dropped.append(axis)
-        elif key is place or key == (place,):
-            return _one("gather", (array, place), {"axis": 0})
+        elif not isinstance(key, tuple) or len(key) == 1:
+            return _one("gather", (array, check_places(place, extent, 0)), {"axis": 0})
         else:
             raise TypeError(f"array: a place is {type(place).__name__}, expected int, slice, None, Ellipsis, or one array alone")
         axis += 1
@@ -86,32 +110,50 @@ def _one(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> _k
 
 #: NumPy's universal functions by the operator that each is.
 _UFUNCS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "remainder": "mod", "mod": "mod",
-    "power": "pow", "matmul": "matmul", "maximum": "max", "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp",
+    "add": "add", "subtract": "sub", "multiply": "mul", "remainder": "mod", "mod": "mod", "matmul": "matmul", "maximum": "max", "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp",
     "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
     "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "less": "less", "less_equal": "less_equal",
-    "greater": "greater", "greater_equal": "greater_equal", "equal": "equal", "not_equal": "not_equal", "logical_and": "and",
-    "logical_or": "or", "logical_xor": "xor", "logical_not": "not", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "greater": "greater", "greater_equal": "greater_equal", "equal": "equal", "not_equal": "not_equal",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
     "invert": "not", "isnan": "is_nan", "isinf": "is_inf"}
+#: The same of whether elements are not 0.
+_LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "not"}
+#: Those that are methods of kiln.Array, which know what integers do not have.
+_METHODS = {"divide": "truediv", "true_divide": "truediv", "power": "pow"}
 _REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduce_max", "minimum": "reduce_min"}
 
 
 def ufunc(function: Any, method: str, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """__array_ufunc__: NumPy's functions give kiln.Array; what Kiln has no operator for is a TypeError of NumPy's."""
     name = function.__name__
-    settings = {key: value for key, value in settings.items() if value is not None}
-    if method == "__call__" and name in _UFUNCS and not settings:
-        return _kiln.apply(_UFUNCS[name], operands, {}, {}, 1)
-    if method == "reduce" and name in _REDUCTIONS and not set(settings) - {"axis", "keepdims"}:
+    given = {key for key, value in settings.items() if value is not None}
+    if method == "__call__" and not given:
+        if name in _METHODS:
+            left, right = operands
+            own, side, other = (left, "__", right) if isinstance(left, _kiln.Array) else (right, "__r", left)
+            return getattr(own, side + _METHODS[name] + "__")(other)
+        if name in _LOGICAL:
+            return _kiln.apply(_LOGICAL[name], tuple(map(truth, operands)), {}, {}, 1)
+        if name in _UFUNCS:
+            return _kiln.apply(_UFUNCS[name], operands, {}, {}, 1)
+    if method == "reduce" and name in _REDUCTIONS and not given - {"axis", "keepdims"}:
         return reduce(_REDUCTIONS[name], operands[0], settings.get("axis", 0), settings.get("keepdims", False))
     return NotImplemented
 
 
+def truth(a: Any) -> _kiln.Array:
+    """Whether each element is not 0."""
+    made = a if isinstance(a, _kiln.Array) else _kiln.array(a)
+    return made if made.dtype == "bool" else _one("not_equal", (made, 0), {})
+
+
 def reduce(name: str, array: Any, axis: Any, keepdims: bool, **more: Any) -> _kiln.Array:
-    """A reduction over an axis, several, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
+    """A reduction over an axis, several, none, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
     for key, value in more.items():
         if value is not None:
             raise TypeError(f"{name}: {key} is {value!r}, expected None; cast the array")
-    axes = None if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    axes = None if axis is None else whole_numbers(axis)
+    if axes == []:  # of NumPy no axis; of an operator all of them
+        array, axes, keepdims = _one("unsqueeze", (array,), {"axes": [array.ndim]}), [array.ndim], False
     return _one(name, (array,), {"axes": axes, "keepdims": int(keepdims)})

@@ -7,11 +7,11 @@ TypeError of NumPy's: numpy.asarray(array) reads the elements.
 # pylint: disable=redefined-builtin
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kiln import ops
-from kiln._arrays import reduce
+from kiln._arrays import check_places, reduce, truth, whole_numbers
 from kiln._kiln import Array, array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,11 +68,7 @@ def _axes(axes: Any, rank: int) -> list[int]:
     """Counted from the front; None: all of them."""
     if axes is None:
         return list(range(rank))
-    return [_axis(axis, rank) for axis in (axes if isinstance(axes, Sequence) else [axes])]
-
-
-def _shape(shape: Any) -> list[int]:
-    return list(shape) if isinstance(shape, Sequence) else [shape]
+    return [_axis(axis, rank) for axis in whole_numbers(axes)]
 
 
 def _float(name: str, a: Any) -> Array:
@@ -101,7 +97,7 @@ def _var(a: Any, axis: Any = None, dtype: None = None, out: None = None, ddof: i
     a = _float("var", a)
     apart = a - reduce("reduce_mean", a, axis, True, dtype=dtype, out=out)
     count = math.prod(a.shape[k] for k in _axes(axis, a.ndim))
-    return reduce("reduce_sum", apart * apart, axis, keepdims) * (1 / (count - ddof) if count > ddof else math.nan)
+    return reduce("reduce_sum", apart * apart, axis, keepdims) * (1 / (count - ddof) if count > ddof else math.inf)
 
 
 @_is("std")
@@ -116,24 +112,23 @@ def _norm(x: Any, ord: None = None, axis: Any = None, keepdims: bool = False) ->
     return reduce("reduce_l2", _float("linalg.norm", x), axis, keepdims)
 
 
-def _truth(a: Any) -> Array:
-    a = _array(a)
-    return ops.cast(a if a.dtype == "bool" else ops.not_equal(a, 0), to="uint8")
+def _bits(a: Any) -> Array:
+    return ops.cast(truth(a), to="uint8")
 
 
 @_is("any")
 def _any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
-    return ops.cast(reduce("reduce_max", _truth(a), axis, keepdims, out=out), to="bool")
+    return ops.cast(reduce("reduce_max", _bits(a), axis, keepdims, out=out), to="bool")
 
 
 @_is("all")
 def _all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
-    return ops.cast(reduce("reduce_min", _truth(a), axis, keepdims, out=out), to="bool")
+    return ops.cast(reduce("reduce_min", _bits(a), axis, keepdims, out=out), to="bool")
 
 
 @_is("count_nonzero")
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Array:
-    return reduce("reduce_sum", ops.cast(_truth(a), to="int64"), axis, keepdims)
+    return reduce("reduce_sum", ops.cast(_bits(a), to="int64"), axis, keepdims)
 
 
 for _name, _largest in (("argmax", 1), ("argmin", 0)):
@@ -144,6 +139,8 @@ for _name, _largest in (("argmax", 1), ("argmin", 0)):
         a = _array(a)
         along = ops.reshape(a, shape=[-1]) if axis is None else a
         at = _axis(axis or 0, along.ndim)
+        if not largest and "float" in a.dtype:
+            along, largest = -along, 1  # the first NaN, as NumPy: it is above all numbers
         found = ops.top_k(along, k=1, axis=at, largest=largest)[1]
         if axis is None:
             return ops.reshape(found, shape=[1] * a.ndim if keepdims else [])
@@ -165,7 +162,7 @@ def _cumsum(a: Any, axis: int | None = None, dtype: None = None, out: None = Non
 def _reshape(a: Any, /, shape: Any, order: str = "C") -> Array:
     if order != "C":
         raise TypeError(f'numpy.reshape: order is "{order}", expected "C"')
-    return ops.reshape(a, shape=_shape(shape), allowzero=1)
+    return ops.reshape(a, shape=whole_numbers(shape), allowzero=1)
 
 
 @_is("ravel")
@@ -210,12 +207,16 @@ def _squeeze(a: Any, axis: Any = None) -> Array:
 @_is("expand_dims")
 def _expand_dims(a: Any, axis: Any) -> Array:
     a = _array(a)
-    return ops.unsqueeze(a, axes=_axes(axis, a.ndim + len(_shape(axis))))
+    return ops.unsqueeze(a, axes=_axes(axis, a.ndim + len(whole_numbers(axis))))
 
 
 @_is("broadcast_to")
 def _broadcast_to(a: Any, /, shape: Any) -> Array:
-    return ops.expand(a, shape=_shape(shape))
+    a, extents = _array(a), whole_numbers(shape)
+    pairs = zip(reversed(a.shape), reversed(extents))
+    if len(extents) < a.ndim or min(extents, default=0) < 0 or any(one not in (1, other) for one, other in pairs):
+        raise ValueError(f"numpy.broadcast_to: an array of shape {a.shape} does not become {tuple(extents)}")
+    return ops.expand(a, shape=extents)
 
 
 @_is("flip")
@@ -241,28 +242,29 @@ def _stack(arrays: Any, axis: int = 0, out: None = None) -> Array:
 
 @_is("vstack")
 def _vstack(tup: Any) -> Array:
-    return _concatenate([_expand_dims(a, 0) if _array(a).ndim == 1 else a for a in tup], 0)
+    arrays = map(_array, tup)
+    return _concatenate([ops.reshape(a, shape=[1, -1]) if a.ndim < 2 else a for a in arrays], 0)
 
 
 @_is("hstack")
 def _hstack(tup: Any) -> Array:
-    return _concatenate(tup, 0 if _array(tup[0]).ndim == 1 else 1)
+    arrays = [ops.reshape(a, shape=[1]) if a.ndim == 0 else a for a in map(_array, tup)]
+    return _concatenate(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 @_is("split")
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     ary = _array(ary)
+    axis = _axis(axis, ary.ndim)
     extent = ary.shape[axis]
-    if isinstance(indices_or_sections, int):
-        if extent % indices_or_sections != 0:
-            raise ValueError(f"numpy.split: {extent} elements do not divide into {indices_or_sections} equal parts")
-        ends = list(range(0, extent + 1, extent // indices_or_sections))[1:] if extent else [0] * indices_or_sections
-    else:
-        ends = [min(max(end + extent if end < 0 else end, 0), extent) for end in indices_or_sections] + [extent]
-    sizes = [end - begin for begin, end in zip([0, *ends], ends)]
-    if min(sizes) < 0:
-        raise ValueError(f"numpy.split: the places {indices_or_sections} do not ascend")
-    return list(ops.split(ary, axis=axis, split=sizes)) if len(sizes) > 1 else [ary]
+    places = whole_numbers(indices_or_sections)
+    if not hasattr(indices_or_sections, "__len__"):
+        count = places[0]
+        if count <= 0 or extent % count != 0:
+            raise ValueError(f"numpy.split: {extent} elements do not divide into {count} equal parts")
+        return list(ops.split(ary, axis=axis, split=[extent // count] * count)) if count > 1 else [ary]
+    whole = (slice(None),) * axis
+    return [ary[(*whole, slice(begin, end))] for begin, end in zip([0, *places], [*places, extent])]
 
 
 @_is("pad")
@@ -275,6 +277,8 @@ def _pad(a: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: 
         given = [given]  # before and after, of every axis
     widths = [(width, width) if isinstance(width, int) else (width[0], width[-1]) for width in given]
     pairs = widths * a.ndim if len(widths) == 1 else widths
+    if min(map(min, pairs), default=0) < 0:
+        raise ValueError(f"numpy.pad: a width of {pad_width} is below 0; a slice crops")
     return ops.pad(a, constant_values, pads=[pair[0] for pair in pairs] + [pair[1] for pair in pairs])
 
 
@@ -283,8 +287,7 @@ def _pad(a: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: 
 
 @_is("where")
 def _where(condition: Any, x: Any, y: Any, /) -> Array:
-    condition = _array(condition)
-    return ops.where(condition if condition.dtype == "bool" else ops.not_equal(condition, 0), _operand(x), _operand(y))
+    return ops.where(truth(condition), _operand(x), _operand(y))
 
 
 @_is("clip")
@@ -306,13 +309,16 @@ def _round(a: Any, decimals: int = 0, out: None = None) -> Array:
 
 @_is("take")
 def _take(a: Any, indices: Any, axis: int | None = None) -> Array:
-    return ops.gather(ops.reshape(a, shape=[-1]) if axis is None else a, _operand(indices), axis=axis or 0)
+    along = ops.reshape(a, shape=[-1]) if axis is None else _array(a)
+    at = _axis(axis or 0, along.ndim)
+    return ops.gather(along, _operand(check_places(indices, along.shape[at], at)), axis=at)
 
 
 @_is("take_along_axis")
 def _take_along_axis(arr: Any, indices: Any, axis: int = -1) -> Array:
-    arr, indices = _array(arr), _array(indices)
+    arr = _array(arr)
     at = _axis(axis, arr.ndim)
+    indices = _array(check_places(indices, arr.shape[at], at))
     if indices.ndim != arr.ndim:
         raise ValueError(f"numpy.take_along_axis: indices have {indices.ndim} axes, the array {arr.ndim}")
     around = [max(one, other) for one, other in zip(arr.shape, indices.shape)]
@@ -324,7 +330,7 @@ for _name, _keep in (("tril", ops.less_equal), ("triu", ops.greater_equal)):
     @_is(_name)
     def _triangle(m: Any, k: int = 0, *, keep: Callable[..., Array] = _keep) -> Array:
         m = _array(m)
-        shape = list(m.shape[-2:])
+        shape = list(m.shape[-2:]) if m.ndim > 1 else [*m.shape, *m.shape]
         return ops.where(keep(ops.iota(shape=shape, axis=1) - k, ops.iota(shape=shape, axis=0)), m, _zeros_like(m))
 
 
@@ -349,8 +355,12 @@ def _full_like(a: Any, fill_value: Any, dtype: Any = None) -> Array:
     import numpy  # pylint: disable=import-outside-toplevel
 
     a = _array(a)
-    one = ops.cast(_array([fill_value]), to=a.dtype if dtype is None else numpy.dtype(dtype).name)
-    return ops.expand(ops.reshape(one, shape=[]), shape=list(a.shape))
+    name = a.dtype if dtype is None else numpy.dtype(dtype).name
+    if not isinstance(fill_value, (bool, int, float, numpy.generic)):
+        return _broadcast_to(ops.cast(_array(fill_value), to=name), a.shape)
+    # A number, which a trace has as one: an array would be another captured one in each call.
+    kind = bool if name == "bool" else int if "int" in name else float
+    return ops.where(ops.cast(False, to="bool"), a if a.dtype == name else ops.cast(a, to=name), kind(fill_value))
 
 
 @_is("zeros_like", "empty_like")

@@ -194,6 +194,7 @@ TEST_F(TrainTest, EachFlagDoesWhatItSays) {
   EXPECT_THAT(Contents(onnx_), HasSubstr("MatMul"));
   Fails(Command({"--loss-of", "nothing"}), 3, "no output \"nothing\"");
   Fails(Command({"--save-every", "1"}), 2, "--checkpoint");
+  Fails(Command({"-o", dir_.File("trained.kiln")}), 2, "ends in .onnx");
 }
 
 TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
@@ -210,11 +211,44 @@ TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
   EXPECT_EQ(Kiln(Command({"--data", link})).exit, 0);
 }
 
+// The figures are means over the labels that count, however samples are cut into batches.
+TEST_F(TrainTest, EvaluatesWithoutIgnoredLabels) {
+  Tensor classes = Tensor::Allocate(DType::kI64, {20});
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor x, ReadNpy(test_));
+  for (int64_t i = 0; i < 20; ++i)
+    WriteInt(classes, i, i < 12 && i != 3 ? -100 : ReadFloat(x, 3 * i) > 0 ? 1 : 0);
+  KILN_ASSERT_OK(WriteNpy(test_labels_, classes));
+  const auto evaluated = [&](const char* batch, const char* loss) {
+    const ProcessResult result =
+        Kiln(Command({"--eval", test_, "--eval-labels", test_labels_, "--loss", loss, "--json",
+                      "--batch", batch, "--optimizer", "sgd:lr=0", "-q"}));
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return json::parse(result.out)["results"]["epochs"][0];
+  };
+  const json whole = evaluated("32", "cross_entropy:ignore=-100");
+  // The model is the same for both classes and takes the first: 9 labels count.
+  EXPECT_NEAR(whole["eval_loss"], std::log(2), 1e-6);
+  int64_t zeros = 0;
+  for (int64_t i = 0; i < 20; ++i) zeros += ReadInt(classes, i) == 0;
+  EXPECT_NEAR(whole["accuracy"], static_cast<double>(zeros) / 9, 1e-12);
+  const json parts = evaluated("4", "cross_entropy:ignore=-100");  // one of ignored labels alone
+  EXPECT_NEAR(parts["eval_loss"], std::log(2), 1e-6);
+  EXPECT_EQ(parts["accuracy"], whole["accuracy"]);
+  // 11 of 20 are ignored: one of the pairs of an epoch is of these alone.
+  KILN_ASSERT_OK(WriteNpy(x_, x));
+  KILN_ASSERT_OK(WriteNpy(labels_, classes));
+  Fails(Command({"--batch", "2", "--loss", "cross_entropy:ignore=-100"}), 1,
+        "each label of its batch is ignored");
+}
+
 // Before the first step, not behind the last: folders that are not there, cannot be written, or
 // stand where the file would.
 TEST_F(TrainTest, FilesThatCannotBeWrittenAreSaidFirst) {
+  const std::string folder = dir_.File("folder.onnx");
+  std::filesystem::create_directory(folder);
   for (const char* flag : {"--checkpoint", "--output", "--curve"}) {
-    for (const std::string& path : {dir_.File("no/file"), std::string("/proc/file"), dir_.path()}) {
+    for (const std::string& path :
+         {dir_.File("no/file.onnx"), std::string("/proc/file.onnx"), folder}) {
       const ProcessResult result = Fails(Command({flag, path}), 7, path);
       EXPECT_THAT(result.err, testing::Not(HasSubstr("epoch"))) << flag << " " << path;
     }
@@ -448,6 +482,8 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--loss", "cross_entropy:smoothing=2"}), 2, "label_smoothing is 2");
   Fails(Command({"--schedule", "cosine:steps=x"}), 2, "is no such pair");
   Fails(Command({"--schedule", "step:every=0"}), 2, "every is 0; it is 1 or above");
+  Fails(Command({"--schedule", "step:factor=0.5"}), 2, "every is 0; it is 1 or above");
+  Fails(Command({"--schedule", "cosine"}), 2, "steps is 0; it is 1 or above");
   Fails(Command({"--schedule", "cosine:steps=-5"}), 2, "steps is -5; it is 1 or above");
   Fails(Command({"--schedule", "constant:warmup=-3"}), 2, "warmup is -3; it is 0 or above");
   Fails(Command({"--optimizer", "sgd:lr=-1"}), 2, "lr is -1");

@@ -112,6 +112,20 @@ TEST(InferTest, GemmTakesABiasThatBroadcasts) {
   EXPECT_EQ(row({n, 6}), "");
 }
 
+TEST(InferTest, GemmOfIntegersHasTheirFactors) {
+  const auto gemm = [](DType type, double alpha, double beta) {
+    GraphBuilder g("g");
+    g.Op("gemm", {g.Input("a", type, {2, 3}), g.Input("b", type, {3, 2}), g.Input("c", type, {2})},
+         {{"alpha", alpha}, {"beta", beta}});
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(gemm(DType::kI32, 0.5, 1), HasSubstr("alpha is 0.5, which i32 does not have"));
+  EXPECT_THAT(gemm(DType::kU64, 1, -1), HasSubstr("beta is -1, which u64 does not have"));
+  EXPECT_THAT(gemm(DType::kI8, 300, 1), HasSubstr("alpha is 300, which i8 does not have"));
+  EXPECT_EQ(gemm(DType::kI8, -3, 2), "");
+  EXPECT_EQ(gemm(DType::kF16, 0.5, 0.3), "");
+}
+
 // gemm and layer_norm have one rule for what broadcasts without widening.
 TEST(InferTest, ABiasOfAnExtentThatIsNeverTheProductsFitsWhereItIsOne) {
   GraphBuilder g("g");

@@ -164,6 +164,10 @@ TEST(ExportOnnx, WritesIntegersThatOnnxLeavesOut) {
   for (const absl::string_view type : narrow)
     refused("reduce_mean(x)", type, absl::StrCat("ONNX has no mean of ", type));
   refused("pow(x, x)", "u64", "ONNX has no power of u64");
+  for (const char* const type : {"i8", "i16", "i32", "u8", "u16", "u32", "u64"})
+    for (const char* const call : {"reduce_max(x) {axes = [1]}", "reduce_min(x) {axes = [1]}"})
+      ExpectSame(
+          Parsed(absl::StrCat("graph g\ninput x : ", type, " [2, 0]\ny = ", call, "\noutput y\n")));
 }
 
 TEST(ExportOnnx, KeepsTables) {

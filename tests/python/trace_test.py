@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import support  # noqa: F401  (a cache of its own)
@@ -82,6 +83,48 @@ class Arrays(unittest.TestCase):
                 np.testing.assert_array_equal(got, want)
         self.assertEqual((np.shape(x), np.ndim(x), np.size(x), np.size(x, 1)), (a.shape, 3, 24, 3))
 
+    def test_edges_of_numpys_functions_are_numpys(self):
+        """What a plain translation to operators gets wrong."""
+        a, whole, gaps = values(5, 2, 3), np.array([[1, 2, 0], [4, -1, 2]], "i4"), np.array([[1, np.nan, 0], [np.nan, 3, np.nan]], "f")
+        of_floats = (
+            lambda x: np.add.reduce(x, axis=None), lambda x: np.maximum.reduce(x), lambda x: np.sum(x, axis=()), lambda x: x.max(axis=(), keepdims=True),
+            lambda x: np.mean(x, axis=()), lambda x: np.var(x, axis=()), lambda x: np.any(x > 0, axis=()),
+            lambda x: np.sum(x, axis=np.int64(1)), lambda x: np.var(x, ddof=6), lambda x: np.vstack([x[0, 0], x[1, 1]]), lambda x: np.hstack([x[0, 0], x[0]]),
+            lambda x: np.tril(x[0]), lambda x: np.triu(x[0], 1), lambda x: np.full_like(x, [1, 2, 3]), lambda x: np.broadcast_to(x, (4, 2, 3)),
+            lambda x: x[None], lambda x: x[-5::-1], lambda x: x[:, -4:-5:-1], lambda x: x[:, 5:-9:-2], lambda x: x[:0][::-1], lambda x: x[np.array([1, -2])])
+        of_integers = (lambda x: np.logical_and(x, x[::-1]), lambda x: np.logical_or(x, 0), lambda x: np.logical_xor(x, True), np.logical_not,
+                       lambda x: x ** 2, lambda x: np.power(2, x * x), lambda x: np.full_like(x, 1.7))
+        of_nans = (np.logical_not, lambda x: np.logical_and(x, 2.0), np.argmin, np.argmax, lambda x: np.argmin(x, axis=0), lambda x: np.argmin(x, 1))
+        for array, calls in ((a, of_floats), (whole, of_integers), (gaps, of_nans)):
+            for f in calls:
+                with np.errstate(all="ignore"):
+                    got, want = f(kiln.array(array)), f(array)
+                self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype.name), getattr(f, "__name__", f))
+                np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=inspect.getsource(f) if inspect.isfunction(f) else f.__name__)
+        for part, want in zip(np.split(kiln.array(a), [2, 1], axis=1), np.split(a, [2, 1], axis=1), strict=True):
+            np.testing.assert_array_equal(part, want)
+
+    def test_what_numpy_refuses_is_refused(self):
+        x, whole = kiln.array(values(5, 2, 3)), kiln.array([[1, 2, 0]], "int32")
+        for f, error in ((lambda: np.broadcast_to(x, (1, 3)), ValueError), (lambda: np.broadcast_to(x[:1], (3,)), ValueError),
+                         (lambda: np.broadcast_to(x[:1], (-1, 3)), ValueError), (lambda: np.pad(x, ((0, -1), (0, 0))), ValueError),
+                         (lambda: whole ** -1, ValueError), (lambda: np.power(whole, -2), ValueError), (lambda: x[np.array([0, 2])], IndexError),
+                         (lambda: x[np.array([-3])], IndexError), (lambda: np.take(x, [6]), IndexError), (lambda: np.take(x, 3, axis=1), IndexError),
+                         (lambda: np.take_along_axis(x, np.array([[0, 3, 0]]), 1), IndexError), (lambda: np.split(x, 0), ValueError),
+                         (lambda: np.full_like(whole, 2 ** 40), ValueError)):
+            with self.assertRaises(error, msg=inspect.getsource(f)):
+                f()
+
+    def test_what_has_another_meaning_than_numpys_is_a_type_error(self):
+        x, whole = kiln.array(values(5, 3)), kiln.array([1, 2, 4], "int32")
+        for f in (lambda: whole / whole, lambda: whole / 2, lambda: 1 / whole, lambda: np.divide(whole, 2), lambda: np.true_divide(2, whole),
+                  lambda: x == [1, 2, 3], lambda: x != (1, 2, 3), lambda: [1, 2, 3] == x, lambda: x == "a", lambda: x == None,  # noqa: E711
+                  lambda: x != None, lambda: x == object(), lambda: x[True], lambda: x[x > 0], lambda: x[np.array([True, False, True])]):  # noqa: E711
+            with self.assertRaises(TypeError, msg=inspect.getsource(f)):
+                f()
+        self.assertTrue(x == unittest.mock.ANY)  # which has an answer of its own
+        np.testing.assert_array_equal(kiln.ops.div(whole, 2), [0, 1, 2])
+
     def test_every_function_of_numpy_is_called_in_these_tests(self):
         from kiln import _numpy
         text = inspect.getsource(sys.modules[__name__])
@@ -109,9 +152,9 @@ class Arrays(unittest.TestCase):
 
     def test_every_name_of_the_table_is_an_operator(self):
         from kiln import _arrays
-        names = {*_arrays._UFUNCS.values(), *_arrays._REDUCTIONS.values()}
+        names = {*_arrays._UFUNCS.values(), *_arrays._LOGICAL.values(), *_arrays._REDUCTIONS.values()}
         self.assertEqual([name for name in names if not hasattr(kiln.ops, {"and": "and_", "or": "or_", "not": "not_"}.get(name, name))], [])
-        for name in _arrays._UFUNCS:
+        for name in (*_arrays._UFUNCS, *_arrays._LOGICAL, *_arrays._METHODS):
             self.assertTrue(hasattr(np, name), name)
 
     def test_operators_by_name(self):
@@ -195,6 +238,15 @@ class Traces(unittest.TestCase):
                 self.assertIs(type(traced(np.ones(2, "f"))), kind)
         with self.assertRaisesRegex(TypeError, "returns a kiln.Array"):
             kiln.trace(lambda x: 3, **VM)(np.ones(2, "f"))
+
+    def test_results_stay_when_an_argument_is_written(self):
+        for traced in (kiln.trace(lambda x: (x, x * 2), **VM), kiln.freeze(lambda x: (x, x * 2), **VM)):
+            for _ in range(4):
+                x = np.ones(3, "f")
+                same, twice = traced(x)
+                x[:] = 7
+                np.testing.assert_array_equal(same, [1, 1, 1])
+                np.testing.assert_array_equal(twice, [2, 2, 2])
 
     def test_methods(self):
         class Layer:
@@ -329,6 +381,13 @@ class Gradients(unittest.TestCase):
         x = values(4, 3)
         np.testing.assert_allclose(kiln.grad(lambda x: np.sum(kiln.grad(cube)(x, 3)))(x), 6 * x, rtol=1e-5)
 
+    def test_stay_when_an_argument_is_written(self):
+        w = np.array([1, 2, 3], "f")
+        value, d_w = kiln.value_and_grad(lambda w: np.sum(w ** 3))(w)
+        w[:] = 10
+        self.assertEqual(float(value), 36)
+        np.testing.assert_array_equal(d_w, [3, 12, 27])
+
     def test_in_a_trace(self):
         @kiln.trace(**VM)
         def step(w, x, y):
@@ -390,6 +449,12 @@ class Frozen(unittest.TestCase):
             frozen = kiln.freeze(f, **VM)
             self.assertEqual({type(frozen(np.ones(2, "f"))) for _ in range(4)}, {kind})
 
+    def test_functions_like_an_array_capture_none(self):
+        frozen = kiln.freeze(lambda x: np.tril(x) + np.ones_like(x) * np.full_like(x, 0.1) - np.zeros_like(x), **VM)
+        a = np.arange(9.0).reshape(3, 3)
+        for _ in range(4):
+            np.testing.assert_array_equal(frozen(a), np.tril(a) + 0.1)
+
     def test_what_has_a_state_is_refused(self):
         rate = 2
         for f in (lambda x: x * rate, self.setUp, np.sum):
@@ -428,6 +493,12 @@ class Dumps(unittest.TestCase):
             self.assertEqual((info.inputs, info.outputs, info.bytes), (["x"], ["y"], os.path.getsize(path)))
             model = kiln.load(path) if end == "kiln" else kiln.compile(path, **VM)
             np.testing.assert_allclose(model(x=self.x), self.want, rtol=1e-6)
+        half = kiln.trace(lambda x: (kiln.ops.swish(x, alpha=0.3), kiln.ops.rsqrt(x), x % 0.3), capture_as_const=True, **VM)
+        x = np.abs(values(3, 400)).astype("f2")
+        wants = half(x)  # rounded once
+        half.dump(os.path.join(self.folder, "half.onnx"))
+        for got, want in zip(kiln.compile(os.path.join(self.folder, "half.onnx"), **VM)(x), wants, strict=True):
+            np.testing.assert_array_equal(got, want)
         frozen = kiln.freeze(lambda x: x + 1, **VM)
         frozen(self.x)
         self.assertEqual(frozen.dump(os.path.join(self.folder, "f.graph")).outputs, ["out_0"])

@@ -111,7 +111,8 @@ class Errors(unittest.TestCase):
 
     def test_schedules_that_are_none(self):
         for settings, message in (({"lr": float("nan")}, "lr is nan"), ({"lr": -1}, "lr is -1"), ({"schedule": "step:every=0"}, "every is 0"),
-                                  ({"schedule": "cosine:steps=0"}, "steps is 0"), ({"schedule": "constant:warmup=-1"}, "warmup is -1")):
+                                  ({"schedule": "cosine:steps=0"}, "steps is 0"), ({"schedule": "cosine"}, "steps is 0"),
+                                  ({"schedule": "step"}, "every is 0"), ({"schedule": "constant:warmup=-1"}, "warmup is -1")):
             with self.assertRaisesRegex(kiln.InvalidArgumentError, message):
                 trainer(**settings)
         t = trainer()
