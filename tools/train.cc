@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -103,19 +104,30 @@ class Interrupts {
   sigset_t signals_ = {}, before_ = {};
 };
 
-// The share of samples whose largest output is the label's, for outputs [n, classes].
-std::optional<double> Accuracy(const Tensor& output, const Tensor& labels) {
+// How many labels the mean that a loss is counts.
+int64_t Counted(const Tensor& labels, std::optional<int64_t> ignored) {
+  if (!ignored) return labels.num_elements();
+  int64_t count = 0;
+  for (int64_t i = 0; i < labels.num_elements(); ++i) count += ReadInt(labels, i) != *ignored;
+  return count;
+}
+
+// How many of them are the class whose output is largest, for outputs [n, classes].
+std::optional<int64_t> Right(const Tensor& output, const Tensor& labels,
+                             std::optional<int64_t> ignored) {
   if (output.rank() != 2 || labels.rank() != 1 || !IsInt(labels.dtype())) return std::nullopt;
   const int64_t n = output.shape()[0], classes = output.shape()[1];
   int64_t right = 0;
   for (int64_t i = 0; i < n; ++i) {
+    const int64_t label = ReadInt(labels, i);
+    if (label == ignored) continue;
     int64_t best = 0;
     for (int64_t c = 1; c < classes; ++c) {
       if (ReadFloat(output, i * classes + c) > ReadFloat(output, i * classes + best)) best = c;
     }
-    right += best == ReadInt(labels, i);
+    right += best == label;
   }
-  return static_cast<double>(right) / static_cast<double>(n);
+  return right;
 }
 
 // One run of the verb.
@@ -131,6 +143,8 @@ class Run {
     absl::StatusOr<Trainer> trainer = Trainer::Create(flags_.model, *options);
     if (!trainer.ok()) return Fail(trainer.status(), ModelExit(trainer.status()));
     trainer_.emplace(*std::move(trainer));
+    if (const auto* entropy = std::get_if<training::CrossEntropyLoss>(&options->loss))
+      ignored_ = entropy->ignore_index;
     if (const absl::Status read = ReadData(); !read.ok()) return Fail(read, UsageExit(read));
     if (const absl::Status begun = Begin(); !begun.ok()) return Fail(begun, UsageExit(begun));
     if (const int exit = Epochs(); exit != kExitOk) return exit;
@@ -250,30 +264,33 @@ class Run {
     return kExitOk;
   }
 
-  // Mean loss and accuracy over the data for evaluation.
+  // Mean loss and accuracy over the data for evaluation: those of one batch of all.
   absl::Status Evaluate(TrainHistory::Epoch& epoch) {
     const int64_t batch = fixed_.value_or(flags_.batch), n = eval_->size();
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
-    double loss = 0, right = 0, count = 0;
-    bool has_accuracy = true;
+    const bool has_labels = trainer_->inputs().back().name == flags_.labels_name;
+    int64_t samples = 0, count = 0;
+    double loss = 0;
+    std::optional<int64_t> right = has_labels ? std::optional<int64_t>(0) : std::nullopt;
     for (int64_t begin = 0; begin < n; begin += batch) {
       const int64_t end = std::min(begin + batch, n);
       if (fixed_ && end - begin < batch) break;
       KILN_ASSIGN_OR_RETURN(const NamedTensors some, eval_->Batch(order, begin, end));
       KILN_ASSIGN_OR_RETURN(const Evaluation found, trainer_->Evaluate(some));
-      const auto samples = static_cast<double>(end - begin);
-      loss += found.loss * samples;
-      count += samples;
-      const std::optional<double> share =
-          Accuracy(found.outputs[OutputNumber()], some.back().second);
-      has_accuracy = has_accuracy && share && trainer_->inputs().back().name == flags_.labels_name;
-      right += share.value_or(0) * samples;
+      const Tensor& labels = some.back().second;
+      const int64_t counted = has_labels ? Counted(labels, ignored_) : end - begin;
+      samples += end - begin;
+      count += counted;
+      loss += found.loss * static_cast<double>(counted);
+      const std::optional<int64_t> own = Right(found.outputs[OutputNumber()], labels, ignored_);
+      right = right && own ? std::optional(*right + *own) : std::nullopt;
     }
-    if (count == 0)
+    if (samples == 0)
       return Invalid("--eval: there are ", n, " samples; the model takes ", batch, " at once");
-    epoch.eval_loss = loss / count;
-    if (has_accuracy) epoch.accuracy = right / count;
+    if (count == 0) return Invalid("--eval: all labels are ignored; give some that count");
+    epoch.eval_loss = loss / static_cast<double>(count);
+    if (right) epoch.accuracy = static_cast<double>(*right) / static_cast<double>(count);
     return absl::OkStatus();
   }
 
@@ -348,8 +365,9 @@ class Run {
   std::optional<Trainer> trainer_;
   Samples train_;
   std::optional<Samples> eval_;
-  std::optional<int64_t> fixed_;  // samples that the model takes at once, where that is fixed
-  int64_t batches_ = 0;           // of an epoch
+  std::optional<int64_t> fixed_;    // samples that the model takes at once, where that is fixed
+  std::optional<int64_t> ignored_;  // the label that does not count
+  int64_t batches_ = 0;             // of an epoch
   TrainHistory history_;
   double first_loss_ms_ = 0;
   std::vector<double> step_ms_;

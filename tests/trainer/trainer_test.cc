@@ -571,6 +571,14 @@ TEST(Trainer, FormsOfALossAgree) {
                             {{"x", more}, {"labels", ignored}}),
                    want);
 
+  // Where no place counts, the loss is 0, and so are its gradients.
+  const std::vector<double> nothing =
+      LossesOf(Product({n, 3}, ""), training::CrossEntropyLoss{.ignore_index = -7},
+               {{"x", flat}, {"labels", I64({10}, Numbers(10, -7))}});
+  ASSERT_EQ(nothing.size(), 15u);
+  const Numbers untrained = Values(Drawn({3, 4}, 1));
+  for (size_t i = 0; i < 15; ++i) EXPECT_EQ(nothing[i], i < 3 ? 0 : untrained[i - 3]) << i;
+
   const NamedTensors halves = {{"x", flat}, {"labels", F32({10, 4}, Numbers(40, 0.5))}};
   ExpectSameLosses(LossesOf(Product({n, 3}, "sigmoid"), training::BinaryCrossEntropyLoss(), halves),
                    LossesOf(Product({n, 3}, ""), training::BinaryCrossEntropyLoss(), halves));
