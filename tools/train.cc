@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -104,26 +105,28 @@ class Interrupts {
   sigset_t signals_ = {}, before_ = {};
 };
 
-// How many labels count; `ignored` marks those that do not.
+// How many labels the mean that a loss is counts.
 int64_t Counted(const Tensor& labels, std::optional<int64_t> ignored) {
-  if (!ignored || !IsInt(labels.dtype())) return labels.num_elements();
+  if (!ignored) return labels.num_elements();
   int64_t count = 0;
   for (int64_t i = 0; i < labels.num_elements(); ++i) count += ReadInt(labels, i) != *ignored;
   return count;
 }
 
-// How many samples there are whose largest output is the label's, for outputs [n, classes].
+// How many of them are the class whose output is largest, for outputs [n, classes].
 std::optional<int64_t> Right(const Tensor& output, const Tensor& labels,
                              std::optional<int64_t> ignored) {
   if (output.rank() != 2 || labels.rank() != 1 || !IsInt(labels.dtype())) return std::nullopt;
   const int64_t n = output.shape()[0], classes = output.shape()[1];
   int64_t right = 0;
   for (int64_t i = 0; i < n; ++i) {
+    const int64_t label = ReadInt(labels, i);
+    if (label == ignored) continue;
     int64_t best = 0;
     for (int64_t c = 1; c < classes; ++c) {
       if (ReadFloat(output, i * classes + c) > ReadFloat(output, i * classes + best)) best = c;
     }
-    right += best == ReadInt(labels, i) && best != ignored;
+    right += best == label;
   }
   return right;
 }
@@ -143,6 +146,8 @@ class Run {
     absl::StatusOr<Trainer> trainer = Trainer::Create(flags_.model, *options);
     if (!trainer.ok()) return Fail(trainer.status(), ModelExit(trainer.status()));
     trainer_.emplace(*std::move(trainer));
+    if (const auto* entropy = std::get_if<training::CrossEntropyLoss>(&options->loss))
+      ignored_ = entropy->ignore_index;
     if (const absl::Status read = ReadData(); !read.ok()) return Fail(read, UsageExit(read));
     if (const absl::Status begun = Begin(); !begun.ok()) return Fail(begun, UsageExit(begun));
     if (const int exit = Epochs(); exit != kExitOk) return exit;
@@ -267,37 +272,33 @@ class Run {
     return kExitOk;
   }
 
-  // Mean loss and accuracy over the data for evaluation.
+  // Mean loss and accuracy over the data for evaluation: those of one batch of all.
   absl::Status Evaluate(TrainHistory::Epoch& epoch) {
     const int64_t batch = fixed_.value_or(flags_.batch), n = eval_->size();
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
-    double loss = 0, right = 0, count = 0;  // of labels that count, or of samples
-    int64_t batches = 0;
     const bool has_labels = trainer_->inputs().back().name == flags_.labels_name;
-    bool has_accuracy = has_labels;
+    int64_t samples = 0, count = 0;
+    double loss = 0;
+    std::optional<int64_t> right = has_labels ? std::optional<int64_t>(0) : std::nullopt;
     for (int64_t begin = 0; begin < n; begin += batch) {
       const int64_t end = std::min(begin + batch, n);
       if (fixed_ && end - begin < batch) break;
       KILN_ASSIGN_OR_RETURN(const NamedTensors some, eval_->Batch(order, begin, end));
       KILN_ASSIGN_OR_RETURN(const Evaluation found, trainer_->Evaluate(some));
-      ++batches;
       const Tensor& labels = some.back().second;
       const int64_t counted = has_labels ? Counted(labels, ignored_) : end - begin;
-      if (counted == 0) continue;  // the mean over nothing is a NaN
+      samples += end - begin;
+      count += counted;
       loss += found.loss * static_cast<double>(counted);
-      count += static_cast<double>(counted);
-      const std::optional<int64_t> hits = Right(found.outputs[OutputNumber()], labels, ignored_);
-      has_accuracy = has_accuracy && hits;
-      right += static_cast<double>(hits.value_or(0));
+      const std::optional<int64_t> own = Right(found.outputs[OutputNumber()], labels, ignored_);
+      right = right && own ? std::optional(*right + *own) : std::nullopt;
     }
-    if (batches > 0 && count == 0)
-      return Invalid("--eval: each of its labels is the one that is ignored, ",
-                     ignored_.value_or(0));
-    if (batches == 0)
+    if (samples == 0)
       return Invalid("--eval: there are ", n, " samples; the model takes ", batch, " at once");
-    epoch.eval_loss = loss / count;
-    if (has_accuracy) epoch.accuracy = right / count;
+    if (count == 0) return Invalid("--eval: all labels are ignored; give some that count");
+    epoch.eval_loss = loss / static_cast<double>(count);
+    if (right) epoch.accuracy = static_cast<double>(*right) / static_cast<double>(count);
     return absl::OkStatus();
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,10 +22,24 @@ namespace kiln::training {
 namespace {
 
 constexpr absl::string_view kOwnPrefix = "kiln/";
+constexpr size_t kFirstStatistic = 3;  // inputs of batch_norm: x, scale, bias, mean, variance
+
+bool IsBatchNorm(const Node& node) { return absl::string_view(node.op->name) == "batch_norm"; }
 
 bool IsConstant(const Value& value) { return value.constant && value.producer.v < 0; }
 
-// The values that `output` is made of.
+// The constant that `id` is, or is an identity of: exporters that merge equal constants leave those
+// in their places. Null: none.
+const Value* ConstantOf(const Graph& model, ValueId id) {
+  while (model.value(id).producer.v >= 0) {
+    const Node& node = model.node(model.value(id).producer);
+    if (absl::string_view(node.op->name) != "identity") return nullptr;
+    id = node.inputs[0];
+  }
+  return IsConstant(model.value(id)) ? &model.value(id) : nullptr;
+}
+
+// The values that `output` is made of in training: no statistics.
 std::vector<bool> Reached(const Graph& model, ValueId output) {
   std::vector<bool> reached(model.values().size());
   reached[static_cast<size_t>(output.v)] = true;
@@ -32,11 +47,41 @@ std::vector<bool> Reached(const Graph& model, ValueId output) {
     const bool needed = std::any_of(node->outputs.begin(), node->outputs.end(),
                                     [&](ValueId id) { return reached[static_cast<size_t>(id.v)]; });
     if (!needed) continue;
-    for (const ValueId id : node->inputs) {
+    const bool has = !StatisticsOf(model, *node).mean.empty();
+    const size_t read = has ? kFirstStatistic : node->inputs.size();
+    for (const ValueId id : std::span(node->inputs).first(read)) {
       if (id.valid()) reached[static_cast<size_t>(id.v)] = true;
     }
   }
   return reached;
+}
+
+// Whether `id` is computed from `source`.
+bool IsMadeOf(const Graph& model, ValueId id, ValueId source) {
+  std::vector<ValueId> work = {id};
+  std::set<ValueId> seen;
+  while (!work.empty()) {
+    const ValueId next = work.back();
+    work.pop_back();
+    if (next == source) return true;
+    if (!next.valid() || !seen.insert(next).second || model.value(next).producer.v < 0) continue;
+    const Node& node = model.node(model.value(next).producer);
+    work.insert(work.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return false;
+}
+
+// A batch norm without statistics normalises by those that the model computes from the batch.
+absl::Status CheckNormalizesByBatch(const Graph& model, const Node& node) {
+  for (size_t k = kFirstStatistic; k < node.inputs.size(); ++k) {
+    if (IsMadeOf(model, node.inputs[k], node.inputs[0])) continue;
+    return Invalid("trainer: batch norm \"", Printable(node.name), "\": its ",
+                   k == kFirstStatistic ? "mean" : "variance", " \"",
+                   Printable(model.value(node.inputs[k]).name),
+                   "\" is no constant, and not made of what it normalises; export the model with "
+                   "constants folded");
+  }
+  return absl::OkStatus();
 }
 
 bool AllFinite(const Tensor& tensor) {
@@ -130,11 +175,11 @@ ValueId ConstantBehind(const Graph& model, ValueId id) {
 }
 
 StatisticNames StatisticsOf(const Graph& model, const Node& node) {
-  if (absl::string_view(node.op->name) != "batch_norm") return {};
+  if (!IsBatchNorm(node)) return {};
   const auto name_of = [&](size_t input) -> std::string {
     const ValueId id = node.inputs[input];
     const Value& value = model.value(id);
-    if (!ConstantBehind(model, id).valid()) return "";
+    if (ConstantOf(model, id) == nullptr) return "";
     const auto reads = std::count(node.inputs.begin(), node.inputs.end(), id);
     if (IsConstant(value) && model.UsersOf(id).size() == 1 && reads == 1) return value.name;
     return absl::StrCat(value.name, "@", model.value(node.outputs[0]).name, input == 3 ? "" : ".v");
@@ -148,29 +193,21 @@ absl::StatusOr<Choice> Choose(const Graph& model, ValueId output,
                               const std::vector<std::string>& frozen) {
   const std::vector<bool> reached = Reached(model, output);
   Groups statistics, trained;
-  std::set<ValueId> read_otherwise;  // than as a statistic
   for (const Node& node : model.nodes()) {
+    if (!IsBatchNorm(node) || !reached[static_cast<size_t>(node.outputs[0].v)]) continue;
     const StatisticNames names = StatisticsOf(model, node);
-    const bool has = !names.mean.empty() && reached[static_cast<size_t>(node.outputs[0].v)];
-    if (has) {
-      statistics.Add(names.mean, *model.value(ConstantBehind(model, node.inputs[3])).constant);
-      statistics.Add(names.variance, *model.value(ConstantBehind(model, node.inputs[4])).constant);
+    if (names.mean.empty()) {
+      KILN_RETURN_IF_ERROR(CheckNormalizesByBatch(model, node));
+      continue;
     }
-    if (ConstantBehind(model, node.outputs[0]).valid())
-      continue;  // who reads the identity reads it
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (!node.inputs[k].valid() || (has && k >= 3)) continue;
-      const ValueId constant = ConstantBehind(model, node.inputs[k]);
-      read_otherwise.insert(constant.valid() ? constant : node.inputs[k]);
-    }
+    statistics.Add(names.mean, *ConstantOf(model, node.inputs[3])->constant);
+    statistics.Add(names.variance, *ConstantOf(model, node.inputs[4])->constant);
   }
   Patterns wanted(parameters), unwanted(frozen);
   std::vector<std::string> names;
   for (size_t v = 0; v < model.values().size(); ++v) {
     const Value& value = model.values()[v];
-    const ValueId id{static_cast<int32_t>(v)};
     if (!IsConstant(value) || !IsFloat(value.type) || !reached[v]) continue;
-    if (read_otherwise.count(id) == 0 && id != output) continue;
     if (value.constant->num_elements() == 0) continue;
     names.push_back(value.name);
     const bool named = wanted.Matches(value.name), left_out = unwanted.Matches(value.name);

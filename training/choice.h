@@ -30,21 +30,18 @@ struct Choice {
   std::map<std::string, Tensor> values;           // what each of them is in the model, by its name
 };
 
-// The constant that a value is, or is an identity of: exporters write equal constants as identities
-// of one. Invalid where it is none.
-ValueId ConstantBehind(const Graph& model, ValueId id);
-
 // Names of what a batch_norm reads as mean and as variance, where both are constants or identities
-// of some, else empty: a constant's own name where nothing else reads it, else with "@" and the
-// name of the node's output, so that batch norms that share a constant at the beginning have
-// statistics of their own.
+// of some, else empty: the value's own name where nothing else reads it, else with "@" and the name
+// of the node's output, so that batch norms that share a constant at the beginning have statistics
+// of their own.
 struct StatisticNames {
   std::string mean, variance;
 };
 StatisticNames StatisticsOf(const Graph& model, const Node& node);
 
 // `output`: what the loss is made of. Patterns are those of TrainerOptions. kInvalidArgument: a
-// pattern names nothing, nothing is left to train, or a name begins with "kiln/".
+// pattern names nothing, nothing is left to train, a name begins with "kiln/", or a batch norm has
+// neither constants nor values made of its batch as statistics.
 absl::StatusOr<Choice> Choose(const Graph& model, ValueId output,
                               const std::vector<std::string>& parameters,
                               const std::vector<std::string>& frozen);

@@ -489,8 +489,10 @@ absl::Status BatchNormalization(NodeView& n) {
   for (int k = 1; by_batch && k <= 2; ++k)
     if (n.wants(k)) KILN_RETURN_IF_ERROR(n.Give(k, n.Op("identity", {n.in(k + 2)})));
   n.Ignore("momentum");
-  if (n.opset() < 7 && n.Int("is_test", 0) == 0)
-    return absl::UnimplementedError("training mode is not supported");
+  bool trained = n.opset() < 7 && n.Int("is_test", 0) == 0;
+  // Before the attribute, running statistics among the outputs said it.
+  if (n.opset() < 14) trained = trained || (!n.training() && (n.names(1) || n.names(2)));
+  if (trained) return absl::UnimplementedError("training mode is not supported");
   if (n.Int("spatial", 1) != 1) return absl::UnimplementedError("spatial = 0 is not supported");
   return AsRecord(n);
 }

@@ -136,7 +136,7 @@ absl::StatusOr<std::vector<Slot>> Importer::Resolve(Scope& scope, const NodeProt
 absl::Status Importer::Convert(Scope& scope, const Converter& converter, const NodeProto& node,
                                const std::vector<ValueId>& inputs, std::vector<Slot>& outputs) {
   const int64_t opset = scope.opsets[DomainOf(node.domain())];
-  NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_,
+  NodeView view(node, opset, converter.record, inputs, *scope.graph, source_, symbols_, read_,
                 scope.graph == main_.graph, options_.training);
   if (opset < kOldestOpset) view.Ignore("consumed_inputs");  // tells of memory only
   KILN_RETURN_IF_ERROR(converter.convert(view));
@@ -146,7 +146,7 @@ absl::Status Importer::Convert(Scope& scope, const Converter& converter, const N
   }
   for (int k = 0; k < node.output_size(); ++k) {
     const ValueId id = view.outputs()[static_cast<size_t>(k)];
-    if (!node.output(k).empty() && !id.valid())
+    if (view.wants(k) && !id.valid())
       return absl::UnimplementedError(absl::StrCat("output ", k, " is not supported"));
     outputs[static_cast<size_t>(k)].id = id;
   }

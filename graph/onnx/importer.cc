@@ -252,6 +252,7 @@ absl::StatusOr<OnnxImport> Importer::Run() {
     return absl::InvalidArgumentError("the model has no graph; is it an ONNX file?");
   KILN_RETURN_IF_ERROR(ReadHeader());
   KILN_RETURN_IF_ERROR(CheckFunctions());
+  read_ = ReadNames(model_);
   KILN_RETURN_IF_ERROR(AddInitializers(main_, model_.graph()));
   KILN_RETURN_IF_ERROR(AddInputs());
   KILN_RETURN_IF_ERROR(AddNodes(main_, model_.graph().node()));

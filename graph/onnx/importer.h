@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,7 @@ class Importer {
   OnnxImport out_;
   Scope main_;
   Symbols symbols_;
+  std::unordered_set<std::string> read_;
   std::set<std::string> shape_elements_;  // symbols of elements that extents alone decide
   std::map<std::string, const FunctionProto*> functions_;
   std::set<const FunctionProto*> active_;  // functions that are being looked into
@@ -183,6 +185,11 @@ class Importer {
 absl::StatusOr<const TensorProto*> FindUpdatable(const ModelProto& model, const std::string& name);
 absl::StatusOr<Tensor> UpdatableTensor(const ModelProto& model, const std::string& name,
                                        TensorSource& source);
+
+// Names that a node, a Gradient, or an output of the model, a body or a function reads, of all
+// scopes together. A node's output that is not among them need not be made: torch names the running
+// statistics of a batch norm in training, which nothing reads.
+std::unordered_set<std::string> ReadNames(const ModelProto& model);
 
 // Whether nothing but the shapes of inputs decides the value.
 bool FollowsFromShapes(const Scope& scope, ValueId value);

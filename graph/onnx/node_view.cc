@@ -92,7 +92,8 @@ std::vector<double> ToDoubles(const Tensor& tensor) { return Convert<double>(ten
 
 NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
                    std::vector<ValueId> inputs, Graph& graph, TensorSource& source,
-                   Symbols& symbols, bool outer, bool training)
+                   Symbols& symbols, const std::unordered_set<std::string>& read, bool outer,
+                   bool training)
     : proto_(proto),
       opset_(opset),
       record_(record),
@@ -103,6 +104,7 @@ NodeView::NodeView(const NodeProto& proto, int64_t opset, const char* record,
       builder_(&graph),
       name_(NameOf(proto)),
       symbols_(symbols),
+      names_read_(read),
       outer_(outer),
       training_(training) {}
 
@@ -127,7 +129,9 @@ int64_t NodeView::RandomStream() const {
   return static_cast<int64_t>(stream);
 }
 
-bool NodeView::wants(int k) const { return k < proto_.output_size() && !proto_.output(k).empty(); }
+bool NodeView::names(int k) const { return k < proto_.output_size() && !proto_.output(k).empty(); }
+
+bool NodeView::wants(int k) const { return names(k) && names_read_.contains(proto_.output(k)); }
 
 absl::Status NodeView::Need(int least, int most) const {
   if (num_inputs() < least || num_inputs() > most) {

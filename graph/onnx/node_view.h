@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -36,14 +37,16 @@ class Symbols;
 class NodeView {
  public:
   // All arguments outlive the view. `inputs` has an id for each input; an absent one is invalid.
+  // `read`: the names that anything in the model reads (ReadNames).
   // `outer`: the graph is the model's, not a body of a node; `training`: OnnxImportOptions.
   NodeView(const NodeProto& proto, int64_t opset, const char* record, std::vector<ValueId> inputs,
-           Graph& graph, TensorSource& source, Symbols& symbols, bool outer = false,
-           bool training = false);
+           Graph& graph, TensorSource& source, Symbols& symbols,
+           const std::unordered_set<std::string>& read, bool outer = false, bool training = false);
 
   // The same node with its operands in another graph, such as a body that it is to have.
   NodeView Inside(Graph& graph, std::vector<ValueId> inputs) const {
     return NodeView(proto_, opset_, record_, std::move(inputs), graph, source_, symbols_,
+                    names_read_,
                     /*outer=*/false, training_);
   }
 
@@ -64,8 +67,9 @@ class NodeView {
   absl::Status Need(int least,
                     int most) const;  // the number of inputs; the first `least` are present
 
-  // Outputs: whether the k-th is asked for.
+  // Outputs: whether the k-th is asked for: it has a name, and something reads that.
   int num_outputs() const;
+  bool names(int k) const;  // whether the k-th has a name, read or not
   bool wants(int k) const;
 
   // What tells the node from other nodes that draw random numbers: by its first output's name, and
@@ -157,6 +161,7 @@ class NodeView {
   std::set<std::string> read_;
   absl::Status status_;
   Symbols& symbols_;
+  const std::unordered_set<std::string>& names_read_;
   const bool outer_;
   const bool training_;
 };

@@ -63,7 +63,8 @@ class Head {
     }
     const ValueId log_sum = Add(most, b_.Op("log", {sum}));
     const ValueId loss = Counted(Sub(log_sum, hit));
-    const ValueId share = b_.Op("div", {Number(1), All(Counted(Ones()))});
+    const ValueId count = b_.Op("max", {All(Counted(Ones())), Number(1)});
+    const ValueId share = b_.Op("div", {Number(1), count});
     LinearCrossEntropyStep step = Gradients(log_sum, Mul(Counted(Ones()), share));
     step.loss = To(b_, Mul(All(loss), share), stored_);
     return step;

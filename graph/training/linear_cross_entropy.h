@@ -24,7 +24,7 @@
 namespace kiln::training {
 
 struct LinearCrossEntropyStep {
-  ValueId loss;                              // the mean over places that count, []
+  ValueId loss;                              // the mean over places that count, or 0, []
   ValueId hidden_gradient, weight_gradient;  // of the loss
 };
 

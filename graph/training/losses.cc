@@ -57,8 +57,10 @@ class Entropy {
     }
     if (options_.reduction != LossReduction::kMean || !weight.valid())
       return Reduced(b_, loss, options_.reduction, stored_);
-    const ValueId sum = OverAll(b_, "reduce_sum", loss);
-    return To(b_, b_.Op("div", {sum, OverAll(b_, "reduce_sum", weight)}), stored_);
+    const ValueId sum = OverAll(b_, "reduce_sum", loss), all = OverAll(b_, "reduce_sum", weight);
+    const ValueId none = b_.Op("equal", {all, Number(type_, 0)});
+    const ValueId share = b_.Op("where", {none, Number(type_, 1), all});
+    return To(b_, b_.Op("div", {sum, share}), stored_);
   }
 
   // sum(w q (log_sum - z)) for the smoothed target q.

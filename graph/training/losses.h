@@ -23,7 +23,8 @@ struct CrossEntropyOptions {
 };
 // -log softmax(logits)[target]. Logits [N, C, ...]; targets are classes, integers of shape
 // [N, ...], or probabilities, floats of the shape of the logits. The mean is over the weights of
-// the classes that count, or over all places for probabilities. With z = x - max(x):
+// the classes that count, 0 where none does (torch: NaN), or over all places for probabilities.
+// With z = x - max(x):
 //
 //   log(sum(exp(z))) - sum(where(coordinate == target, z, 0))       over the classes, in one pass
 //

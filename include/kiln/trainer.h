@@ -16,9 +16,11 @@
 //
 // A model is what Compile takes, in its form for inference or for training. While it is trained,
 // batch norms normalise by the batch at hand and keep running means and variances, and dropout
-// drops; Evaluate, Run and ExportOnnx use the running ones and drop nothing. The same model, data,
-// options and checkpoints give the same bits for any number of threads, interrupted or not, where
-// no library operator is called; those have their bits for one number of threads and kind of CPU.
+// drops; Evaluate, Run and ExportOnnx use the running ones and drop nothing. (A model that itself
+// reads what an ONNX node in training mode makes of them normalises by the batch always.) The same
+// model, data, options and checkpoints give the same bits for any number of threads, interrupted or
+// not, where no library operator is called; those have their bits for one number of threads and
+// kind of CPU.
 //
 // Steps begin at once, on the VM, while kernels are compiled beside it (CompileMode::kBackground,
 // the default of TrainerOptions::compile). Learning rates are an input of the compiled program.
@@ -49,7 +51,8 @@ namespace training {
 
 // -log softmax(output)[label]. The output is [N, C, ...], labels are integers of shape [N, ...];
 // with `class_axis` -1 they are [..., C] and [...]. An output that is a softmax over the classes
-// already is taken for what goes into it. Places labelled `ignore_index` do not count.
+// already is taken for what goes into it. Places labelled `ignore_index` do not count; of a batch,
+// or a part of one, that has no others, loss and gradients are 0 (torch: NaN).
 struct CrossEntropyLoss {
   double label_smoothing = 0;  // the label's share that goes to all classes evenly: [0, 1)
   std::optional<int64_t> ignore_index = {};

@@ -502,6 +502,35 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command(), 3, "nosuch");
 }
 
+// Labels that are ignored are as samples that are not there, however samples lie in batches.
+TEST_F(TrainTest, EvaluationIsThatOfOneBatch) {
+  KILN_ASSERT_OK_AND_ASSIGN(const Tensor all, ReadNpy(test_labels_));
+  Tensor some = all.Clone();
+  for (int64_t i = 0; i < 9; ++i) WriteInt(some, i, 7);
+  KILN_ASSERT_OK(WriteNpy(test_labels_, some));
+  const auto evaluated = [&](const std::string& batch) {
+    const ProcessResult result =
+        Kiln(Command({"--eval", test_, "--eval-labels", test_labels_, "--batch", batch, "--json",
+                      "--loss", "cross_entropy:ignore=7", "--optimizer", "sgd:lr=0"}));
+    EXPECT_EQ(result.exit, 0) << result.err;
+    const json told = json::parse(result.out, nullptr, false);
+    return told.is_discarded() ? json() : told["results"]["epochs"][0];
+  };
+  // All weights are equal, so both classes have the logarithm of 2, and the first is the largest.
+  int64_t first = 0;
+  for (int64_t i = 9; i < 20; ++i) first += ReadInt(some, i) == 0 ? 1 : 0;
+  for (const char* batch : {"20", "8", "3"}) {
+    const json epoch = evaluated(batch);
+    EXPECT_NEAR(epoch["eval_loss"].get<double>(), std::log(2), 1e-6) << batch;
+    EXPECT_EQ(epoch["accuracy"], static_cast<double>(first) / 11) << batch;
+  }
+  for (int64_t i = 9; i < 20; ++i) WriteInt(some, i, 7);
+  KILN_ASSERT_OK(WriteNpy(test_labels_, some));
+  Fails(
+      Command({"--eval", test_, "--eval-labels", test_labels_, "--loss", "cross_entropy:ignore=7"}),
+      2, "all labels are ignored");
+}
+
 TEST_F(TrainTest, ALossThatIsNotFiniteEndsTheRun) {
   Tensor bad = F32({64, 3}, std::vector<double>(192, 1));
   WriteFloat(bad, 191, INFINITY);

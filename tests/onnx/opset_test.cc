@@ -299,6 +299,12 @@ TEST(Opsets, BatchNormalizationUsesGivenStatisticsOrThoseOfTheBatch) {
                                       {IntAttribute("training_mode", 1)}),
                              kImage, c)),
               EndsWith("squeeze squeeze batch_norm -> [n, 4, 8, 6]"));
+  // Before the attribute, naming the running statistics said it, read or not.
+  const std::string named =
+      OnnxNode("BatchNormalization", {"x", "c", "c", "c", "c"}, {"y", "mean", "variance"});
+  EXPECT_THAT(Import(9, named, kImage, c), StatusIs(kUnimplemented, HasSubstr("training mode")));
+  // An output that nothing reads need not be supported.
+  EXPECT_EQ(Summary(Import(15, named, kImage, c)), "batch_norm -> [n, 4, 8, 6]");
 }
 
 TEST(Opsets, ShapeTakesARange) {

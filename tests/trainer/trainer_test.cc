@@ -442,6 +442,103 @@ TEST(Trainer, TrainsOnnxFilesInInferenceForm) {
   }
 }
 
+// A batch norm of x [n, 3] behind the nodes `before`.
+std::string BatchNormFile(int opset, const std::vector<std::string>& before,
+                          const std::vector<std::string>& statistics,
+                          const std::vector<std::string>& outputs,
+                          const std::vector<std::string>& attributes = {},
+                          const std::vector<std::string>& outputs_of_model = {"n"}) {
+  std::vector<std::string> inputs = {"x", "scale", "bias"}, nodes = before, values;
+  inputs.insert(inputs.end(), statistics.begin(), statistics.end());
+  nodes.push_back(OnnxNode("BatchNormalization", inputs, outputs, attributes));
+  for (const std::string& name : outputs_of_model) values.push_back(OnnxValue(name, kFloat, {}));
+  return OnnxModel(opset,
+                   OnnxGraph(nodes, {OnnxValue("x", kFloat, {"n", 3})}, values,
+                             {OnnxFloats("scale", {1, 1, 1}), OnnxFloats("bias", {0, 0, 0}),
+                              OnnxFloats("mean", {0, 0, 0}), OnnxFloats("variance", {1, 1, 1})}));
+}
+
+absl::StatusOr<Trainer> TrainerAt(const std::string& path) {
+  TrainerOptions options = VmOptions();
+  options.loss = training::MeanSquaredErrorLoss();
+  options.schedule.lr = 0.01;
+  options.optimizer = training::Sgd();
+  return Trainer::Create(path, options);
+}
+
+absl::StatusOr<Trainer> TrainerOf(const std::string& file) {
+  TempDir dir;
+  const std::string path = dir.File("net.onnx");
+  std::ofstream(path, std::ios::binary) << file;
+  return TrainerAt(path);
+}
+
+// Torch names the running statistics of a batch norm in training although nothing reads them, and
+// where it merges equal constants, identities stand for the statistics of one in inference.
+TEST(Trainer, TrainsBatchNormsOfTorch) {
+  const std::vector<std::string> merged = {OnnxNode("Identity", {"bias"}, {"running_mean"}),
+                                           OnnxNode("Identity", {"scale"}, {"running_var"})};
+  const std::vector<std::string> none, named = {"n", "next_mean", "next_variance"};
+  const std::vector<std::string> own = {"mean", "variance"},
+                                 shared = {"running_mean", "running_var"};
+  const NamedTensors data = {{"x", Drawn({16, 3}, 1)}, {"labels", Drawn({16, 3}, 2)}};
+  for (const std::string& file :
+       {BatchNormFile(17, none, own, {"n"}),
+        BatchNormFile(17, none, own, named, {IntAttribute("training_mode", 1)}),
+        BatchNormFile(9, none, own, named), BatchNormFile(17, merged, shared, {"n"})}) {
+    KILN_ASSERT_OK_AND_ASSIGN(Trainer trainer, TrainerOf(file));
+    ASSERT_EQ(trainer.parameters().size(), 2u);
+    ASSERT_EQ(trainer.statistics().size(), 2u);
+    KILN_ASSERT_OK(trainer.Step(data).status());
+    Numbers mean(3), square(3);
+    for (size_t i = 0; i < 48; ++i) {
+      const double x = ReadFloat(data[0].second, static_cast<int64_t>(i));
+      mean[i % 3] += x / 16;
+      square[i % 3] += x * x / 16;
+    }
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor running,
+                              trainer.Parameter(trainer.statistics()[0].name));
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor spread, trainer.Parameter(trainer.statistics()[1].name));
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor scale, trainer.Parameter("scale"));
+    KILN_ASSERT_OK_AND_ASSIGN(const Tensor bias, trainer.Parameter("bias"));
+    TempDir dir;
+    KILN_ASSERT_OK(trainer.ExportOnnx(dir.File("trained.onnx")));
+    KILN_ASSERT_OK_AND_ASSIGN(Trainer exported, TrainerAt(dir.File("trained.onnx")));
+    const Tensor row =
+        Tensor::View(data[0].second.data(), DType::kF32, {1, 3}, {}, data[0].second.owner());
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> one, trainer.Run({{"x", row}}));
+    KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> again, exported.Run({{"x", row}}));
+    for (int64_t c = 0; c < 3; ++c) {
+      const auto k = static_cast<size_t>(c);
+      const double variance = square[k] - mean[k] * mean[k];
+      EXPECT_NEAR(ReadFloat(running, c), 0.1 * mean[k], 1e-6);
+      EXPECT_NEAR(ReadFloat(spread, c), 0.9 + 0.1 * variance, 1e-6);
+      double scale_gradient = 0, bias_gradient = 0;
+      for (int64_t i = c; i < 48; i += 3) {
+        const double y = (ReadFloat(data[0].second, i) - mean[k]) / std::sqrt(variance + 1e-5);
+        bias_gradient += 2 * (y - ReadFloat(data[1].second, i)) / 48;
+        scale_gradient += 2 * (y - ReadFloat(data[1].second, i)) * y / 48;
+      }
+      EXPECT_NEAR(ReadFloat(scale, c), 1 - 0.01 * scale_gradient, 1e-5);
+      EXPECT_NEAR(ReadFloat(bias, c), -0.01 * bias_gradient, 1e-5);
+      const double normal =
+          (ReadFloat(row, c) - ReadFloat(running, c)) / std::sqrt(ReadFloat(spread, c) + 1e-5);
+      EXPECT_NEAR(ReadFloat(one.at(0), c), ReadFloat(scale, c) * normal + ReadFloat(bias, c), 1e-5);
+      EXPECT_NEAR(ReadFloat(again.at(0), c), ReadFloat(one.at(0), c), 1e-6);
+    }
+  }
+  // Statistics that are read are made of the batch; others than constants and those are refused.
+  KILN_ASSERT_OK_AND_ASSIGN(
+      const Trainer by_batch,
+      TrainerOf(BatchNormFile(17, none, own, named, {IntAttribute("training_mode", 1)}, named)));
+  EXPECT_EQ(by_batch.statistics().size(), 0u);
+  const std::vector<std::string> computed = {OnnxNode("Abs", {"variance"}, {"running_var"})};
+  const absl::Status refused =
+      TrainerOf(BatchNormFile(17, computed, {"mean", "running_var"}, {"n"})).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("its mean \"mean\" is no constant"));
+}
+
 // A product of x and w in f32 [..., 4], with `activation` behind it, if it has a name.
 GraphBuilder Product(Shape x_shape, const char* activation) {
   GraphBuilder b("product");
@@ -497,6 +594,14 @@ TEST(Trainer, FormsOfALossAgree) {
   ExpectSameLosses(LossesOf(Product({n, 3}, ""), training::CrossEntropyLoss{.ignore_index = -7},
                             {{"x", more}, {"labels", ignored}}),
                    want);
+
+  // Where no place counts, the loss is 0, and so are its gradients.
+  const std::vector<double> nothing =
+      LossesOf(Product({n, 3}, ""), training::CrossEntropyLoss{.ignore_index = -7},
+               {{"x", flat}, {"labels", I64({10}, Numbers(10, -7))}});
+  ASSERT_EQ(nothing.size(), 15u);
+  const Numbers untrained = Values(Drawn({3, 4}, 1));
+  for (size_t i = 0; i < 15; ++i) EXPECT_EQ(nothing[i], i < 3 ? 0 : untrained[i - 3]) << i;
 
   const NamedTensors halves = {{"x", flat}, {"labels", F32({10, 4}, Numbers(40, 0.5))}};
   ExpectSameLosses(LossesOf(Product({n, 3}, "sigmoid"), training::BinaryCrossEntropyLoss(), halves),

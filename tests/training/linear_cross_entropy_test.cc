@@ -97,6 +97,15 @@ TEST(LinearCrossEntropy, IsThatOfAllLogits) {
   }
 }
 
+TEST(LinearCrossEntropy, IsZeroWhereNothingCounts) {
+  const Sizes s = {3, 4, 5};
+  std::vector<Tensor> inputs = Drawn(s, DType::kF64);
+  for (int64_t i = 0; i < s.places; ++i) WriteInt(inputs[2], i, -100);
+  KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, HeadOf(s, DType::kF64, 2, -100, s.places));
+  KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Interpret(graph, inputs));
+  for (const Tensor& tensor : got) EXPECT_THAT(Values(tensor), testing::Each(0));
+}
+
 // Beside its outputs the head takes two chunks of logits, and what products of small ones copy.
 TEST(LinearCrossEntropy, LogitsAreNotInMemory) {
   const Sizes s = {64, 16, 12800};
