@@ -165,15 +165,6 @@ class Patterns {
 
 }  // namespace
 
-ValueId ConstantBehind(const Graph& model, ValueId id) {
-  while (!IsConstant(model.value(id))) {
-    const NodeId producer = model.value(id).producer;
-    if (producer.v < 0 || absl::string_view(model.node(producer).op->name) != "identity") return {};
-    id = model.node(producer).inputs[0];
-  }
-  return id;
-}
-
 StatisticNames StatisticsOf(const Graph& model, const Node& node) {
   if (!IsBatchNorm(node)) return {};
   const auto name_of = [&](size_t input) -> std::string {
@@ -181,7 +172,7 @@ StatisticNames StatisticsOf(const Graph& model, const Node& node) {
     const Value& value = model.value(id);
     if (ConstantOf(model, id) == nullptr) return "";
     const auto reads = std::count(node.inputs.begin(), node.inputs.end(), id);
-    if (IsConstant(value) && model.UsersOf(id).size() == 1 && reads == 1) return value.name;
+    if (model.UsersOf(id).size() == 1 && reads == 1) return value.name;
     return absl::StrCat(value.name, "@", model.value(node.outputs[0]).name, input == 3 ? "" : ".v");
   };
   StatisticNames names = {name_of(3), name_of(4)};

@@ -482,12 +482,8 @@ absl::Status TrainedBatchNormalization(NodeView& n) {
 
 absl::Status BatchNormalization(NodeView& n) {
   const bool by_batch = n.Int("training_mode", 0) != 0;
-  if (by_batch && !n.training()) return TrainedBatchNormalization(n);
-  // A trainer has the running statistics, and moves them. Exporters name the outputs for them,
-  // which nobody reads as a rule; who does has what they are when the step begins.
-  if (by_batch) KILN_RETURN_IF_ERROR(n.Need(5, 5));
-  for (int k = 1; by_batch && k <= 2; ++k)
-    if (n.wants(k)) KILN_RETURN_IF_ERROR(n.Give(k, n.Op("identity", {n.in(k + 2)})));
+  if (by_batch && !(n.training() && !n.wants(1) && !n.wants(2)))
+    return TrainedBatchNormalization(n);
   n.Ignore("momentum");
   bool trained = n.opset() < 7 && n.Int("is_test", 0) == 0;
   // Before the attribute, running statistics among the outputs said it.

@@ -51,8 +51,8 @@ struct OnnxImportOptions {
   // initializers, and Constant nodes with a tensor, by the name of what they make.
   std::vector<std::string> updatable = {};
   // For training: Dropout drops (`dropout`) in every mode, and BatchNormalization in training mode
-  // is one by running means and variances (`batch_norm`); its outputs of what these become are what
-  // they are. Who trains replaces them by what training is.
+  // is one by running means and variances (`batch_norm`) where nothing reads what they become. Who
+  // trains replaces them by what training is.
   bool training = false;
   // The model in place of the file; paths are then names for messages.
   std::shared_ptr<const onnx::ModelMemory> memory = nullptr;
