@@ -70,8 +70,10 @@ class Sums {
   const absl::Status& status() const { return b_.status(); }
 
  private:
+  // False for what Join made: a sum of products is no part of another.
   bool HasOneUser(ValueId value) const {
-    return users_[static_cast<size_t>(value.v)].size() == 1 && !graph_.IsOutput(value);
+    const auto id = static_cast<size_t>(value.v);
+    return id < users_.size() && users_[id].size() == 1 && !graph_.IsOutput(value);
   }
   bool IsInner(ValueId sum) const {
     if (!HasOneUser(sum)) return false;

@@ -34,4 +34,10 @@ size_t DividedAxis(const Kernel& kernel) {
   return static_cast<size_t>(loaded - dims.begin());
 }
 
+bool HasOnePlace(const Kernel& kernel) {
+  const ScalarExpr& expr = kernel.outputs[0].expr;
+  const int32_t place = expr.node(expr.root()).index[DividedAxis(kernel)].load;
+  return place >= 0 && VariesWith(expr)[static_cast<size_t>(place)] == 0;
+}
+
 }  // namespace kiln

@@ -19,6 +19,9 @@ bool AddsRows(const Kernel& kernel);
 // The axis of the output that tasks divide among them: the first that is loaded.
 size_t DividedAxis(const Kernel& kernel);
 
+// True if all that is added goes to one place along that axis: there is nothing to divide.
+bool HasOnePlace(const Kernel& kernel);
+
 }  // namespace kiln
 
 #endif  // KILN_SCHEDULE_SUMS_H_

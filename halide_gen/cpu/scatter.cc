@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "halide_gen/common/opaque_loads.h"
 #include "halide_gen/common/primitives.h"
 #include "halide_gen/cpu/nests.h"
 #include "schedule/sums.h"
@@ -45,13 +46,15 @@ std::vector<OutputNest> BuildScatter(const Kernel& kernel, const Schedule& sched
   const size_t divided = DividedAxis(kernel);
   const Expr extent = operands.extents[static_cast<size_t>(output.dims[divided])];
   const Expr wanted = Halide::clamp(count / PerTask(scatter.task, row), 1, kMostTasks);
+  const bool divides = !HasOnePlace(kernel);
+  const Expr shared = Halide::clamp(extent, 1, wanted);
   const Expr tasks =
-      Halide::select(row < static_cast<int>(scatter.shared), 1, Halide::clamp(extent, 1, wanted));
+      divides ? Halide::select(row < static_cast<int>(scatter.shared), 1, shared) : Expr(1);
   const Expr each = (extent + (tasks - 1)) / tasks;
   const Var x("px");
   RDom places({{0, count}, {0, tasks}}, "pplaces");
   const RVar at = places[0], task = places[1];
-  const AddedElement added = ElementToAdd(kernel, operands, at, x);
+  AddedElement added = ElementToAdd(kernel, operands, at, x);
 
   Func out("out0");
   std::vector<Var> vars;
@@ -61,8 +64,14 @@ std::vector<OutputNest> BuildScatter(const Kernel& kernel, const Schedule& sched
     extents.push_back(operands.extents[static_cast<size_t>(output.dims[axis])]);
   }
   out(vars) = Halide::cast(StorageType(output.type), 0);
-  const Expr place = added.places[output.dims.size() - 1 - divided];
-  places.where(place >= task * each && place < (task + 1) * each);
+  Expr& place = added.places[output.dims.size() - 1 - divided];
+  // Halide takes what it loads of an output at element 0 for aligned, which no output need be: so
+  // it must not see that a place is 0.
+  if (divides) {
+    places.where(place >= task * each && place < (task + 1) * each);
+  } else {
+    place = Halide::clamp(Opaque(place), 0, extent - 1);
+  }
   out(added.places) = out(added.places) + added.value;
   SetDense(out, extents);
   ScheduleZeros(out, vars, extents, scatter.task);

@@ -69,13 +69,14 @@ DeviceNest Sums(const Kernel& kernel, const DeviceScatter& scatter) {
   const size_t divided = DividedAxis(kernel);
   const std::vector<int32_t>& dims = kernel.outputs[0].dims;
   const Expr extent = operands.extents[static_cast<size_t>(dims[divided])];
-  const Expr parts = Halide::clamp(extent, 1, static_cast<int>(scatter.parts));
+  const bool divides = !HasOnePlace(kernel);
+  const Expr parts = divides ? Halide::clamp(extent, 1, static_cast<int>(scatter.parts)) : Expr(1);
   const Expr each = (extent + (parts - 1)) / parts;
   RDom places({{0, count}, {0, parts}}, "pplaces");
   const RVar at = places[0], part = places[1], part_block("ppart_block"), part_row("ppart_row");
   const AddedElement added = ElementToAdd(kernel, operands, at, x);
   const Expr place = added.places[dims.size() - 1 - divided];
-  places.where(place >= part * each && place < (part + 1) * each);
+  if (divides) places.where(place >= part * each && place < (part + 1) * each);
   nest.func = UndefinedOutputs(kernel, {0}, vars);
   nest.func(added.places) = nest.func(added.places) + added.value;
   SetDenseOutput(kernel, nest);

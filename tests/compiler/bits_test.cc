@@ -128,6 +128,22 @@ out  0 f32 [n0, b] dense = add_at[[in0[a]], b](mul(in1[a, b], in2[a, b]))
     EXPECT_EQ(Comparer().Difference(kernel, RunFor(kernel, {700, 200, rows}, 1)), "") << rows;
 }
 
+// The gradient of a row that is always the same: one task has it all.
+TEST(SumsAtPlacesTest, OfOnePlaceAreCompiled) {
+  for (const char* const place : {"i64:0", "i64:3", "i64:-1", "in1[]"}) {
+    KILN_ASSERT_OK_AND_ASSIGN(const Kernel kernel,
+                              ParseKernel(absl::StrCat(R"(kernel v1 math 1
+dims a b
+sizes n0
+in   0 f32 [a, b] dense
+in   1 i64 [] dense
+out  0 f32 [n0, b] dense = add_at[[)",
+                                                       place, R"(], b](in0[a, b])
+)")));
+    EXPECT_EQ(Comparer().Difference(kernel, RunFor(kernel, {5, 70, 6}, 1)), "") << place;
+  }
+}
+
 TEST(InstructionSetsTest, BothLevelsAreCompared) {
   if (Comparer().levels().size() < 2)
     GTEST_SKIP() << "this machine, or KILN_MAX_ISA, has no AVX-512: only AVX2 was compared";

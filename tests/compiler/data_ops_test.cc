@@ -123,6 +123,10 @@ TEST(DataOps, SumsAtPlacesClampAndStartAtZero) {
       "input x0 : i64 [1, 1]\ninput x1 : f32 [1]\n"
       "y = scatter_sum(x0, x1) {shape = [2]}\noutput y\n",
       {I64({1, 1}, {-1}), F32({1}, {5})}, {{0, 5}});
+  Expect(
+      "input x0 : i64 [3, 2]\ninput x1 : i64 [3]\n"
+      "y = scatter_sum(x0, x1) {shape = [2, 0]}\noutput y\n",
+      {I64({3, 2}, {0, 1, -1, -1, 0, 1}), I64({3}, {10, 20, 30})}, {{}});
 }
 
 // Random sums of computed slices at computed places, against a loop in their order.

@@ -58,6 +58,17 @@ TEST(SumsOfProducts, ManyAreSeveralThatLiveNoLongerThanTheyPay) {
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "matmul"), 3);
 }
 
+TEST(SumsOfProducts, OfWhichOneIsAddedToAnother) {
+  Graph graph = SumOfProducts(5, 4);
+  GraphBuilder b(&graph);
+  const ValueId sum = graph.outputs()[0].value;  // an output, so the end of its terms
+  const ValueId more = b.Op("add", {sum, b.Op("exp", {sum})});
+  KILN_ASSERT_OK(b.status());
+  graph.AddOutput(more, "more");
+  EXPECT_TRUE(RunTwice("sums_of_products", graph));
+  EXPECT_THAT(OpNames(graph), ElementsAre("concat", "concat", "matmul", "add", "exp", "add"));
+}
+
 TEST(SumsOfProducts, LeavePartsOfAValueApart) {
   GraphBuilder b("net");
   const ValueId x = b.Input("x", DType::kF32, {20, 48});
