@@ -23,18 +23,25 @@ ArrayDim Combine(const ArrayDim& a, const ArrayDim& b, OfNumbers number, OfDims 
   return a.known() || b.known() ? ArrayDim(n, dim(a.dim(), b.dim())) : ArrayDim(n);
 }
 
+template <typename Operation>
+int64_t Wrapped(int64_t a, int64_t b) {
+  return static_cast<int64_t>(Operation()(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+}
+
 }  // namespace
 
+// Overflow wraps: it is no undefined behaviour here, and no extent either.
 ArrayDim operator+(const ArrayDim& a, const ArrayDim& b) {
-  return Combine(a, b, std::plus<int64_t>(), std::plus<Dim>());
+  return Combine(a, b, Wrapped<std::plus<uint64_t>>, std::plus<Dim>());
 }
 ArrayDim operator-(const ArrayDim& a, const ArrayDim& b) {
-  return Combine(a, b, std::minus<int64_t>(), std::minus<Dim>());
+  return Combine(a, b, Wrapped<std::minus<uint64_t>>, std::minus<Dim>());
 }
 ArrayDim operator*(const ArrayDim& a, const ArrayDim& b) {
-  return Combine(a, b, std::multiplies<int64_t>(), std::multiplies<Dim>());
+  return Combine(a, b, Wrapped<std::multiplies<uint64_t>>, std::multiplies<Dim>());
 }
 ArrayDim operator/(const ArrayDim& a, const ArrayDim& b) {
+  if (b.number() == 0 || (b.number() == -1 && a.number() == INT64_MIN)) return INT64_MIN;
   return Combine(a, b, std::divides<int64_t>(),
                  [](const Dim& x, const Dim& y) { return x.FloorDiv(y); });
 }

@@ -64,7 +64,8 @@ struct Location {
 //   x({Slice{0, n.number() - 1}});            // compiled for each n
 //
 // number() is that of this call. No call replays what was recorded for other extents, so that
-// neither way gives the answer of another n. Arithmetic and comparisons are those of int64_t.
+// neither way gives the answer of another n. Arithmetic and comparisons are those of int64_t;
+// overflow wraps, and a division by 0 gives INT64_MIN, which no array has as an extent.
 class KILN_API ArrayDim {
  public:
   ArrayDim() = default;  // 0

@@ -141,6 +141,10 @@ TEST(TraceExtents, ArithmeticIsThatOfNumbers) {
   EXPECT_LT(n, 8);
   EXPECT_EQ(n.number(), 7);
   EXPECT_EQ(ArrayDim(3).dim(), Dim(3));
+  EXPECT_EQ(n / 0, INT64_MIN);
+  EXPECT_FALSE((n / ArrayDim(0, Dim::Symbol("v1_0"))).known());
+  EXPECT_EQ(ArrayDim(INT64_MIN) / -1, INT64_MIN);
+  EXPECT_EQ(ArrayDim(INT64_MAX) + 1, INT64_MIN);
   const Ints list = {n, 3};
   ASSERT_NE(list.dims(), nullptr);
   EXPECT_EQ(list.dims()[0].ToString(), "v0_0");
