@@ -251,10 +251,8 @@ class Run {
       first_loss_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
     step_ms_.push_back(ms);
     if (!std::isfinite(*loss)) {
-      const bool none = ignored_ && Counted(batch->back().second, ignored_) == 0;
       std::cerr << "kiln: the loss of step " << trainer_->step() << " is " << *loss
-                << (none ? "; each label of its batch is ignored, give larger batches"
-                         : "; lower the learning rate or clip gradients")
+                << "; lower the learning rate or clip gradients"
                 << (flags_.checkpoint.empty() ? "" : "; the last checkpoint is from before")
                 << "\n";
       return kExitDiffers;

@@ -211,36 +211,6 @@ TEST_F(TrainTest, ArchivesHaveInputsAndLabelsByName) {
   EXPECT_EQ(Kiln(Command({"--data", link})).exit, 0);
 }
 
-// The figures are means over the labels that count, however samples are cut into batches.
-TEST_F(TrainTest, EvaluatesWithoutIgnoredLabels) {
-  Tensor classes = Tensor::Allocate(DType::kI64, {20});
-  KILN_ASSERT_OK_AND_ASSIGN(const Tensor x, ReadNpy(test_));
-  for (int64_t i = 0; i < 20; ++i)
-    WriteInt(classes, i, i < 12 && i != 3 ? -100 : ReadFloat(x, 3 * i) > 0 ? 1 : 0);
-  KILN_ASSERT_OK(WriteNpy(test_labels_, classes));
-  const auto evaluated = [&](const char* batch, const char* loss) {
-    const ProcessResult result =
-        Kiln(Command({"--eval", test_, "--eval-labels", test_labels_, "--loss", loss, "--json",
-                      "--batch", batch, "--optimizer", "sgd:lr=0", "-q"}));
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return json::parse(result.out)["results"]["epochs"][0];
-  };
-  const json whole = evaluated("32", "cross_entropy:ignore=-100");
-  // The model is the same for both classes and takes the first: 9 labels count.
-  EXPECT_NEAR(whole["eval_loss"], std::log(2), 1e-6);
-  int64_t zeros = 0;
-  for (int64_t i = 0; i < 20; ++i) zeros += ReadInt(classes, i) == 0;
-  EXPECT_NEAR(whole["accuracy"], static_cast<double>(zeros) / 9, 1e-12);
-  const json parts = evaluated("4", "cross_entropy:ignore=-100");  // one of ignored labels alone
-  EXPECT_NEAR(parts["eval_loss"], std::log(2), 1e-6);
-  EXPECT_EQ(parts["accuracy"], whole["accuracy"]);
-  // 11 of 20 are ignored: one of the pairs of an epoch is of these alone.
-  KILN_ASSERT_OK(WriteNpy(x_, x));
-  KILN_ASSERT_OK(WriteNpy(labels_, classes));
-  Fails(Command({"--batch", "2", "--loss", "cross_entropy:ignore=-100"}), 1,
-        "each label of its batch is ignored");
-}
-
 // Before the first step, not behind the last: folders that are not there, cannot be written, or
 // stand where the file would.
 TEST_F(TrainTest, FilesThatCannotBeWrittenAreSaidFirst) {

@@ -86,7 +86,7 @@ Call CallOf(const std::string& op, const OpDef& def) {
         {DType::kU8, DType::kF32, DType::kU8, DType::kI8, DType::kF32, DType::kI8, DType::kF32,
          DType::kU8, DType::kI32}};
   if (op == "gemm")
-    return {{{3, 4}, {5, 4}, {5}}, {{"trans_b", int64_t{1}}, {"alpha", 0.5}, {"beta", 2.0}}};
+    return {{{3, 4}, {5, 4}, {5}}, {{"trans_b", int64_t{1}}, {"alpha", 3.0}, {"beta", 2.0}}};
   if (op == "conv")
     return {{image, {6, 2, 3, 3}, {6}},
             {{"group", int64_t{2}}, {"pads", L{1, 1, 0, 1}}, {"strides", L{2, 1}}}};
