@@ -48,7 +48,7 @@ Decision CheckKernel(const Kernel& kernel, const DeviceModel& model) {
   return Decision::No(absl::StrCat("no template takes them as one kernel (", fuses.reason(), ")"));
 }
 
-// True if its text has an extent as a number: inputs are read at the quotient of a coordinate.
+// True if its text has an extent as a number: inputs are read at i / k or i % k of a coordinate.
 bool DividesByExtents(const Kernel& kernel) {
   for (const ScalarExpr* expr : Expressions(kernel)) {
     for (const ExprNode& node : expr->nodes()) {
@@ -145,7 +145,10 @@ class Legality::StructureWriter {
     Put(static_cast<int64_t>(described.type));
     Put(static_cast<int64_t>(described.shape.size()));
     for (const Dim& extent : described.shape) AddExtent(extent);
-    if (EstimatedElements(described.shape) > INT32_MAX) made_.decides_the_kernel = false;
+    if (EstimatedElements(described.shape) > INT32_MAX) {
+      made_.decides_the_kernel = false;
+      made_.key += "large";
+    }
     const bool inside = IsInside(value);
     const bool literal = !inside && LiteralOf(described).has_value();
     Put(inside ? 1 : literal ? 2 : 0);

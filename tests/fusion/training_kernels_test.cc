@@ -247,6 +247,21 @@ TEST(FormGroups, LowersPartsOfAFlatTensorOnce) {
   EXPECT_EQ(lowered[2], lowered[0]);
 }
 
+// What a 32-bit counter cannot count is a structure of its own, whatever is known of smaller ones.
+TEST(FormGroups, LowersMoreThanACounterHoldsForItself) {
+  KnownVerdicts known;
+  std::vector<int64_t> lowered;
+  for (const int side : {300, 70000}) {
+    const Graph graph =
+        Parsed(absl::StrCat("graph g\ninput x : f32 [", side, ", ", side,
+                            "]\ny = exp(x)\nm = reduce_mean(y) {axes = [1], keepdims = 1}\n"
+                            "z = sub(y, m)\noutput z\n"));
+    ExpectNothingChangedBy(known, graph);
+    lowered.push_back(known.lowered);
+  }
+  EXPECT_GT(lowered[1], lowered[0]);
+}
+
 // A factor for each channel, in a sum over whole images, is read at (c d) / |d|: the text has |d|.
 TEST(FormGroups, LowersWhatDividesByExtentsForEach) {
   KnownVerdicts known;
