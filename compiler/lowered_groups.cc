@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/stop.h"
 #include "fusion/node_key.h"
 #include "graph/op.h"
 
@@ -59,6 +60,7 @@ std::string LoweredGroups::KeyOf(const Group& group) const {
 }
 
 absl::StatusOr<LoweredGroup> LoweredGroups::Lower(const Group& group) {
+  KILN_RETURN_IF_ERROR(CheckStopped());
   std::string key = KeyOf(group);
   if (key.empty()) return LowerGroup(graph_, group);
   std::vector<ValueId> values = ValuesOf(graph_.node(group.nodes.front()));

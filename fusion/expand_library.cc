@@ -32,10 +32,7 @@ absl::StatusOr<bool> ExpandLibrary(Graph& graph, const PassContext& context) {
     if (!status.ok()) return Annotate(status, absl::StrCat("node \"", name, "\""));
     changed = true;
   }
-  if (!changed) return false;
-  KILN_RETURN_IF_ERROR(graph.Sort());
-  graph.RemoveDead();
-  return true;
+  return Finished(graph, changed);
 }
 
 }  // namespace kiln

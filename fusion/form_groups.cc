@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/stop.h"
 #include "fusion/merge.h"
 #include "fusion/node_analysis.h"
 #include "graph/op.h"
@@ -108,6 +109,7 @@ absl::StatusOr<Grouping> FormGroups(const Graph& graph, const GroupOptions& opti
                         Analyse(graph, options.level, options.library));
   Clusters clusters(graph, analysis, options, known);
   clusters.MergeAll();
+  KILN_RETURN_IF_ERROR(CheckStopped());
   Grouping grouping;
   grouping.groups = GroupLister(graph, analysis, clusters).Run();
   for (size_t e = 0; e < analysis.edges.size(); ++e) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "base/stop.h"
 #include "graph/op.h"
 #include "schedule/device.h"
 
@@ -153,7 +154,7 @@ void Clusters::MergeAlongEdges() {
     reasons_[e] = decision.reason();
     if (decision) Enqueue(e);
   }
-  while (!queue_.empty()) {
+  while (!queue_.empty() && !Stopped()) {
     const size_t e = queue_.begin()->second;
     queue_.erase(queue_.begin());
     queued_as_[e] = 0;

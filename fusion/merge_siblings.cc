@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/stop.h"
 #include "fusion/merge.h"
 
 namespace kiln {
@@ -28,6 +29,7 @@ void Clusters::MergeSiblings() {
   }
   std::sort(shared.begin(), shared.end());
   for (const auto& [bytes, value] : shared) {
+    if (Stopped()) return;
     std::vector<std::pair<int, int>> clusters;  // position, cluster
     for (const NodeId id : readers[value]) {
       const int cluster = ClusterOf(id);

@@ -7,9 +7,13 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "base/stop.h"
 
 namespace kiln {
 namespace {
+
+bool OnHost(const DeviceModel& model) { return model.device == DefaultDevice(); }
+bool OnOtherDevice(const DeviceModel& model) { return !OnHost(model); }
 
 // Each round makes the graph simpler; more rounds than this mean passes that undo each other. What
 // they leave is right all the same.
@@ -50,17 +54,14 @@ constexpr Pass kPasses[] = {
      BatchSkinnyGemms},
     {"sums_of_products", 2,
      "Joins the products of few terms each that are added up, as in gradients of shared weights.",
-     SumsOfProducts, /*last=*/false,
-     [](const DeviceModel& model) { return model.device == DefaultDevice(); }},
+     SumsOfProducts, /*last=*/false, OnHost},
     {"lookup_tables", 2, "Looks what chains of nodes make of bytes up in tables.", LookupTables,
      /*last=*/true},
     {"expand_library", 3, "Writes library operators as kernels where the device has no library.",
-     ExpandLibrary, /*last=*/true,
-     [](const DeviceModel& model) { return model.device != DefaultDevice(); }},
+     ExpandLibrary, /*last=*/true, OnOtherDevice},
     {"shared_panels", 2,
      "Packs a matrix that changes once for all products of few rows, as in recurrent networks.",
-     SharedPanels, /*last=*/true,
-     [](const DeviceModel& model) { return model.device == DefaultDevice(); }},
+     SharedPanels, /*last=*/true, OnHost},
     {"channels_last", 2, "Lays activations around convolutions out with their channels innermost.",
      ChannelsLast, /*last=*/true,
      [](const DeviceModel& model) { return model.layout == ActivationLayout::kChannelsLast; }},
@@ -77,6 +78,7 @@ const Pass* FindPass(absl::string_view name) {
 }
 
 absl::StatusOr<bool> RunPass(const Pass& pass, Graph& graph, const PassContext& context) {
+  KILN_RETURN_IF_ERROR(CheckStopped());
   const std::string subject = absl::StrCat("pass \"", pass.name, "\"");
   const absl::StatusOr<bool> changed = pass.run(graph, context);
   if (!changed.ok()) return Annotate(changed.status(), subject);

@@ -55,6 +55,13 @@ absl::StatusOr<bool> Rewrite(Graph& graph, std::span<const Rule> rules,
   return changed;
 }
 
+absl::StatusOr<bool> Finished(Graph& graph, bool changed) {
+  if (!changed) return false;
+  KILN_RETURN_IF_ERROR(graph.Sort());
+  graph.RemoveDead();
+  return true;
+}
+
 absl::Status Expand(Graph& graph, NodeId id,
                     absl::StatusOr<std::vector<ValueId>> (*meaning)(GraphBuilder& b,
                                                                     const Node& node)) {

@@ -31,6 +31,9 @@ absl::Status Expand(Graph& graph, NodeId id,
                     absl::StatusOr<std::vector<ValueId>> (*meaning)(GraphBuilder& b,
                                                                     const Node& node));
 
+// What a pass that only adds nodes returns: sorts the graph and drops what is dead if it `changed`.
+absl::StatusOr<bool> Finished(Graph& graph, bool changed);
+
 // ---- For rules.
 bool Is(const Node& node, absl::string_view op);
 // The node that makes the value, or null.

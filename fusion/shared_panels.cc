@@ -89,10 +89,7 @@ absl::StatusOr<bool> SharedPanels(Graph& graph, const PassContext&) {
     }
     changed = true;
   }
-  if (!changed) return false;
-  KILN_RETURN_IF_ERROR(graph.Sort());
-  graph.RemoveDead();
-  return true;
+  return Finished(graph, changed);
 }
 
 }  // namespace kiln

@@ -153,10 +153,7 @@ absl::StatusOr<bool> SumsOfProducts(Graph& graph, const PassContext&) {
   Sums sums(graph);
   const bool changed = sums.Run();
   KILN_RETURN_IF_ERROR(sums.status());
-  if (!changed) return false;
-  KILN_RETURN_IF_ERROR(graph.Sort());
-  graph.RemoveDead();
-  return true;
+  return Finished(graph, changed);
 }
 
 }  // namespace kiln

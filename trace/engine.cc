@@ -3,6 +3,7 @@
 
 #include "base/fork.h"
 #include "base/status_macros.h"
+#include "base/stop.h"
 #include "compiler/compile.h"
 
 namespace kiln::tracing {
@@ -26,6 +27,7 @@ absl::StatusOr<Model> Compilation::Take() {
 void Compilation::Run() { model_ = kiln::Compile(std::move(graph_), options_); }
 
 Engine::~Engine() {
+  gone_.store(true, std::memory_order_relaxed);
   if (queue_ != nullptr) queue_->Drop();
 }
 
@@ -36,7 +38,10 @@ std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options
     compilation->done_.store(true, std::memory_order_release);
   });
   if (queue_ == nullptr) queue_ = std::make_unique<TaskQueue>(1, Yielding{10});  // to the program
-  queue_->Add([task] { task->Run(); });
+  queue_->Add([this, task] {
+    const StopsWhen scope(gone_);
+    task->Run();
+  });
   return made;
 }
 

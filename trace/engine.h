@@ -48,6 +48,7 @@ class Compilation {
 class Engine {
  public:
   Engine() = default;
+  // What is being compiled ends without a model.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -60,7 +61,8 @@ class Engine {
  private:
   std::shared_ptr<Runtime> runtime_;  // of `kernels_`
   std::shared_ptr<KernelService> kernels_;
-  int uses_ = 0;  // of `kernels_`
+  int uses_ = 0;                   // of `kernels_`
+  std::atomic<bool> gone_{false};  // what is being compiled ends early
   // From the first Compile on. Not a member itself: an engine may lie on a stack or be a
   // thread's, whose memory a child of a fork does not keep (base/fork.h). Last: its thread is
   // joined first.

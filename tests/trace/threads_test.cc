@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "kiln/trace_ops.h"
 #include "tests/trace/arrays.h"
 
 namespace kiln {
@@ -37,6 +38,31 @@ TEST(TraceThreads, AChildHasArraysWithoutTheThreadsOfItsParent) {
   EXPECT_TRUE(waits_for(child));
   done = true;
   other.join();
+}
+
+// A thread, or a process, that ends does not wait until what it traced is compiled.
+TEST(TraceThreads, ACompilationEndsWithItsThread) {
+  std::atomic<bool> begun{false}, leaves{false}, grouped{false};
+  std::thread([&] {
+    TraceOptions options = Plain();
+    options.compile.compile_mode = CompileMode::kBackground;
+    options.compile.dump = [&](const std::string& kind, const std::string&, const std::string&) {
+      if (kind == "groups") grouped = true;
+      begun = true;
+      while (!leaves) std::this_thread::yield();
+    };
+    auto traced = trace(
+        [](const Array& x) {
+          Array y = x;
+          for (int i = 0; i < 400; ++i) y = sin(y * (2.0f + static_cast<float>(i)));
+          return y;
+        },
+        options);
+    const Array x = Of({1, 2});
+    while (!begun) EXPECT_EQ(traced(x).status(), absl::OkStatus());
+    leaves = true;
+  }).join();
+  EXPECT_FALSE(grouped);
 }
 
 TEST(TraceThreads, ForgetOfAnotherThreadFailsNoCall) {
