@@ -191,5 +191,47 @@ TEST(GemvRowsTest, RowsHaveTheBitsOfOneAlone) {
   }
 }
 
+// Sums of columns are those of the shares of their terms, whatever other columns are beside them.
+TEST(GemvRowsTest, ColumnsAreSummedTermByTermInShares) {
+  for (const int64_t sums : {1, 15, 16, 63, 64, 65, 100, 127, 128, 129, 200}) {
+    for (const int64_t terms : {1, 7, 8, 9, 100, 600}) {
+      SCOPED_TRACE(testing::Message() << terms << " x " << sums);
+      const int64_t stride = sums + 3, shares = Shares(terms, sums);
+      const std::vector<float> matrix = Random(terms * stride, 1), vector = Random(terms, 2);
+      std::vector<float> want(static_cast<size_t>(sums)), y(want.size());
+      for (int64_t j = 0; j < sums; ++j) {
+        std::vector<float> share(static_cast<size_t>(shares), 0.0F);
+        for (int64_t s = 0; s < shares; ++s) {
+          for (int64_t t = terms * s / shares; t < terms * (s + 1) / shares; ++t) {
+            const float product =
+                matrix[static_cast<size_t>(t * stride + j)] * vector[static_cast<size_t>(t)];
+            share[static_cast<size_t>(s)] += product;
+          }
+        }
+        for (size_t step = 1; step < share.size(); step *= 2) {
+          for (size_t s = 0; s < share.size(); s += 2 * step) share[s] += share[s + step];
+        }
+        want[static_cast<size_t>(j)] = share[0];
+      }
+      for (const bool backwards : {false, true}) {
+        for (const bool prefetch : {false, true}) {
+          std::vector<float> partial(static_cast<size_t>(shares * sums));
+          GetGemvRows().across({.matrix = matrix.data(),
+                                .vector = vector.data(),
+                                .stride = stride,
+                                .terms = terms,
+                                .sums = sums,
+                                .y = y.data(),
+                                .partial = partial.data(),
+                                .shares = shares,
+                                .backwards = backwards,
+                                .prefetch = prefetch});
+          EXPECT_EQ(std::memcmp(want.data(), y.data(), y.size() * sizeof(float)), 0);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::library
