@@ -15,7 +15,9 @@
 #include "base/publish_file.h"
 #include "base/status.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "base/try_allocate.h"
+#include "compiler/check_options.h"
 #include "compiler/compile.h"
 #include "compiler/model_bytes.h"
 #include "compiler/model_source.h"
@@ -65,6 +67,21 @@ struct Program {
   size_t next_input = 0, next_output = 0;
 };
 
+struct Programs {
+  static absl::StatusOr<Programs> Make(const std::shared_ptr<const Plan>& plan) {
+    const CompileOptions& options = plan->options.compile;
+    Programs made;
+    KILN_ASSIGN_OR_RETURN(made.gradients, Program::Make(training::GradientGraph(plan), options));
+    KILN_ASSIGN_OR_RETURN(made.update, Program::Make(training::UpdateGraph(*plan), options));
+    if (plan->options.micro_batches > 1) {
+      KILN_ASSIGN_OR_RETURN(made.sum, Program::Make(training::SumGraph(*plan), options));
+    }
+    return made;
+  }
+
+  std::optional<Program> gradients, sum, update;
+};
+
 // One element in memory of its own.
 absl::StatusOr<Tensor> Scalar(DType type) { return TryAllocate(type, {}); }
 
@@ -103,8 +120,12 @@ absl::StatusOr<Graph> ReadForTraining(absl::string_view path, OnnxImportOptions 
 }  // namespace
 
 struct Trainer::Impl {
-  Impl(std::shared_ptr<const Plan> made, training::State begin)
-      : plan(std::move(made)), state(std::move(begin)) {}
+  Impl(std::shared_ptr<const Plan> made, Programs programs, training::State begin)
+      : plan(std::move(made)),
+        state(std::move(begin)),
+        gradients(std::move(programs.gradients)),
+        sum(std::move(programs.sum)),
+        update(std::move(programs.update)) {}
 
   static absl::StatusOr<std::unique_ptr<Impl>> Create(Graph graph, const TrainerOptions& options);
   absl::Status Prepare();
@@ -135,10 +156,24 @@ absl::StatusOr<std::unique_ptr<Trainer::Impl>> Trainer::Impl::Create(
   KILN_RETURN_IF_ERROR(Verify(graph));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                         training::MakePlan(std::move(graph), options));
-  KILN_ASSIGN_OR_RETURN(
-      training::State state,
-      training::State::Create(plan->choice, training::MomentNames(options.optimizer), options));
-  auto impl = std::make_unique<Impl>(std::move(plan), std::move(state));
+  // Memory of several models is written while programs are compiled.
+  const NoThreads scope(StartsNoThreads(plan->options.compile));
+  absl::StatusOr<training::State> state = absl::UnknownError("not made");
+  const auto create = [&] {
+    state = CatchExceptions(kTraining, [&] {
+      return training::State::Create(plan->choice, training::MomentNames(options.optimizer),
+                                     options);
+    });
+  };
+  absl::StatusOr<Thread> beside = Thread::Start(create);
+  KILN_ASSIGN_OR_RETURN(Programs programs, Programs::Make(plan));
+  if (beside.ok()) {
+    beside->Join();
+  } else {
+    create();
+  }
+  KILN_RETURN_IF_ERROR(state.status());
+  auto impl = std::make_unique<Impl>(std::move(plan), std::move(programs), *std::move(state));
   KILN_RETURN_IF_ERROR(impl->Prepare());
   return impl;
 }
@@ -159,12 +194,8 @@ absl::Status Trainer::Impl::Prepare() {
   KILN_ASSIGN_OR_RETURN(lr, Scalar(DType::kF64));
   KILN_ASSIGN_OR_RETURN(scale, Scalar(DType::kF32));
   KILN_ASSIGN_OR_RETURN(share, Scalar(DType::kF32));
-  KILN_ASSIGN_OR_RETURN(gradients,
-                        Program::Make(training::GradientGraph(plan), plan->options.compile));
-  KILN_ASSIGN_OR_RETURN(update, Program::Make(training::UpdateGraph(*plan), plan->options.compile));
   if (options.micro_batches == 1) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(part, Likes(state.parameters));
-  KILN_ASSIGN_OR_RETURN(sum, Program::Make(training::SumGraph(*plan), plan->options.compile));
   return absl::OkStatus();
 }
 
