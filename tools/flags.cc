@@ -74,6 +74,10 @@ std::string ErrorUnlessNotNegative(const std::string& text) {
   return absl::StrCat("is \"", text, "\", expected a number >= 0");
 }
 
+std::string ErrorIfEmpty(const std::string& text) {
+  return text.empty() ? "is \"\", expected the name of a file" : "";
+}
+
 // The error of a text that is none of these; "" otherwise.
 std::string ErrorUnlessOneOf(const std::vector<std::string>& values, const std::string& text) {
   if (std::find(values.begin(), values.end(), text) != values.end()) return "";
@@ -158,6 +162,7 @@ Flag Flag::NotNegative() const {
 }
 
 Flag Flag::File() const {
+  option_->check(CLI::Validator(ErrorIfEmpty, ""));
   option_->type_name(kFileValue);
   row_->value = kFileValue;
   return *this;

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/match.h"
@@ -192,8 +195,15 @@ class Run {
     if (!flags_.output.empty() && !absl::EndsWith(flags_.output, ".onnx"))
       return Invalid("--output ", flags_.output,
                      ": the trained model is an ONNX file; give a name ", "that ends in .onnx");
-    for (const std::string* path : {&flags_.checkpoint, &flags_.output, &flags_.curve}) {
-      if (!path->empty()) KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
+    std::map<std::string, absl::string_view> written;
+    for (const auto& [flag, path] :
+         {std::pair("--checkpoint", &flags_.checkpoint), std::pair("--output", &flags_.output),
+          std::pair("--curve", &flags_.curve)}) {
+      if (path->empty()) continue;
+      KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
+      const auto [other, first] = written.emplace(*path, flag);
+      if (!first)
+        return Invalid(flag, " ", *path, ": ", other->second, " is the same file; give another");
     }
     if (!flags_.resume) return absl::OkStatus();
     if (flags_.checkpoint.empty()) return Invalid("--resume: give --checkpoint FILE to go on from");

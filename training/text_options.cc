@@ -34,6 +34,11 @@ class Spec {
       if (!number || !std::isfinite(value))
         return Invalid(what, " \"", text, "\": expected NAME:KEY=NUMBER,..., and \"", pair,
                        "\" is no such pair");
+      for (const auto& [key, before] : spec.given_) {
+        if (key == parts[0])
+          return Invalid(what, " \"", text, "\": \"", key, "\" is given twice, as ", before,
+                         " and ", value, "; give it once");
+      }
       spec.given_.emplace_back(parts[0], value);
     }
     return spec;

@@ -457,6 +457,10 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--schedule", "cosine:steps=-5"}), 2, "steps is -5; it is 1 or above");
   Fails(Command({"--schedule", "constant:warmup=-3"}), 2, "warmup is -3; it is 0 or above");
   Fails(Command({"--optimizer", "sgd:lr=-1"}), 2, "lr is -1");
+  Fails(Command({"--optimizer", "sgd:lr=1,lr=2"}), 2, "\"lr\" is given twice, as 1 and 2");
+  Fails(Command({"--checkpoint", ""}), 2, "--checkpoint: is \"\", expected the name of a file");
+  const std::string both = dir_.File("both.onnx");
+  Fails(Command({"--checkpoint", both, "-o", both}), 2, "--checkpoint is the same file");
   Fails(Command({"--seed", "4294967296"}), 2, "--seed 4294967296: a seed is from 0 to 4294967295");
   Fails(Command({"--eval", dir_.File("none.npy")}), 7, "none.npy");
   Fails(Command({"--data", "y=" + x_}), 2, "there is no input \"y\"");
