@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of a network by kiln::Trainer, and the same step as a traced function, in turns: minimum
-// and median of single steps in microseconds, and the median of their ratios.
+// A step of a network by kiln::Trainer, and the same step as a traced and as a frozen function, in
+// turns: minimum and median of single steps in microseconds, and the median of their ratios to the
+// trainer's.
 //
 //   chrt -f 10 taskset -c 0 kiln-bench-trace-training
 #include <algorithm>
@@ -79,6 +80,34 @@ double Middle(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The parameters, and steps that take them from call to call.
+template <typename F>
+class Traced {
+ public:
+  Traced(F step, const std::vector<Tensor>& parameters) : step_(std::move(step)) {
+    for (size_t k = 0; k < w_.size(); ++k) w_[k] = Array::of(parameters[k].Clone());
+  }
+
+  absl::Status operator()(const Tensor& x, const Tensor& y) {
+    std::array<Array, 7> made =
+        step_(w_[0], w_[1], w_[2], w_[3], w_[4], w_[5], Array::of(x), Array::of(y));
+    const absl::StatusOr<float> loss = made[0].item<float>();
+    std::move(made.begin() + 1, made.end(), w_.begin());
+    return loss.status();
+  }
+
+ private:
+  F step_;
+  std::array<Array, 6> w_;
+};
+
+void Show(const char* name, const std::vector<double>& own, const std::vector<double>& trainer) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < own.size(); ++i) ratios.push_back(own[i] / trainer[i]);
+  std::printf("  %-8s %9.2f %9.2f  %.3f\n", name, *std::min_element(own.begin(), own.end()),
+              Middle(own), Middle(ratios));
+}
+
 absl::Status Measure(const Sizes& n, int steps) {
   std::mt19937 random(1);
   std::vector<Tensor> p;
@@ -99,37 +128,29 @@ absl::Status Measure(const Sizes& n, int steps) {
   if (!trainer.ok()) return trainer.status();
   TraceOptions trace_options;
   trace_options.compile = options.compile;
-  auto step = trace(Step, trace_options);
-  std::array<Array, 6> w;
-  for (size_t k = 0; k < w.size(); ++k) w[k] = Array::of(p[k]);
+  Traced traced(trace(Step, trace_options), p);
+  Traced frozen(freeze(Step, trace_options), p);
   const Tensor x = Drawn(random, {n.batch, n.in}), y = Drawn(random, {n.batch, n.out});
-  std::vector<double> by_trainer, by_trace, ratios;
+  std::vector<double> by_trainer, by_trace, by_frozen;
   absl::Status status;
   for (int i = 0; i < steps + 10; ++i) {
-    const double trained = Microseconds([&] {
-      const absl::StatusOr<double> loss = trainer->Step({{"x", x}, {"labels", y}});
-      if (!loss.ok()) status = loss.status();
+    const double t = Microseconds([&] {
+      status.Update(trainer->Step({{"x", x}, {"labels", y}}).status());
     });
-    const double traced = Microseconds([&] {
-      std::array<Array, 7> made =
-          step(w[0], w[1], w[2], w[3], w[4], w[5], Array::of(x), Array::of(y));
-      const absl::StatusOr<float> loss = made[0].item<float>();
-      if (!loss.ok()) status = loss.status();
-      std::move(made.begin() + 1, made.end(), w.begin());
-    });
+    const double u = Microseconds([&] { status.Update(traced(x, y)); });
+    const double v = Microseconds([&] { status.Update(frozen(x, y)); });
     if (!status.ok()) return status;
     if (i < 10) continue;
-    by_trainer.push_back(trained);
-    by_trace.push_back(traced);
-    ratios.push_back(traced / trained);
+    by_trainer.push_back(t);
+    by_trace.push_back(u);
+    by_frozen.push_back(v);
   }
-  std::printf("batch %3lld, %4lld-%lld-%lld-%lld: trainer %9.2f %9.2f, trace %9.2f %9.2f, %.3f\n",
-              static_cast<long long>(n.batch), static_cast<long long>(n.in),
-              static_cast<long long>(n.hidden), static_cast<long long>(n.hidden),
-              static_cast<long long>(n.out),
-              *std::min_element(by_trainer.begin(), by_trainer.end()), Middle(by_trainer),
-              *std::min_element(by_trace.begin(), by_trace.end()), Middle(by_trace),
-              Middle(ratios));
+  std::printf("batch %lld, %lld-%lld-%lld-%lld\n", static_cast<long long>(n.batch),
+              static_cast<long long>(n.in), static_cast<long long>(n.hidden),
+              static_cast<long long>(n.hidden), static_cast<long long>(n.out));
+  Show("trainer", by_trainer, by_trainer);
+  Show("trace", by_trace, by_trainer);
+  Show("frozen", by_frozen, by_trainer);
   return absl::OkStatus();
 }
 
