@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "halide_gen/common/primitives.h"
-#include "schedule/sums.h"
 
 namespace kiln {
 
@@ -138,22 +136,6 @@ Func DefineOverDims(const Kernel& kernel, const Operands& operands,
   std::reverse(extents.begin(), extents.end());
   SetDense(out, extents);
   return out;
-}
-
-AddedElement ElementToAdd(const Kernel& kernel, const Operands& operands, const Expr& at,
-                          const Var& x) {
-  const bool rows = AddsRows(kernel);
-  Scope scope;
-  scope.coordinates.resize(kernel.dims.size());
-  SetCoordinates(operands, at, 0, kernel.num_iterated() - (rows ? 1 : 0), scope);
-  if (rows) scope.coordinates[static_cast<size_t>(kernel.innermost())] = x;
-  const ExprEmitter emitter(kernel, operands);
-  const KernelOutput& output = kernel.outputs[0];
-  const Expr value = emitter.Stored(output.expr, output.type, scope);
-  std::vector<Expr> places = emitter.Places(output, scope);
-  std::reverse(places.begin(), places.end());
-  // Named, so that Halide loops over `at` where nothing depends on it, too.
-  return {Halide::Internal::Select::make(at >= 0, value, value), std::move(places)};
 }
 
 Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,

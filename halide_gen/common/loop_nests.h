@@ -61,16 +61,6 @@ std::vector<Halide::Expr> OutputValues(const Kernel& kernel, const std::vector<s
 Halide::Func UndefinedOutputs(const Kernel& kernel, const std::vector<size_t>& group,
                               const std::vector<Halide::Var>& vars);
 
-// What an output of add_at adds where the innermost dim is at `x`, if it AddsRows, and all others
-// at `at`, their common row-major index: its value as in memory, and where it goes, innermost axis
-// first.
-struct AddedElement {
-  Halide::Expr value;
-  std::vector<Halide::Expr> places;
-};
-AddedElement ElementToAdd(const Kernel& kernel, const Operands& operands, const Halide::Expr& at,
-                          const Halide::Var& x);
-
 // Gives `func` at `at` these values.
 void SetValues(Halide::Func& func, const std::vector<Halide::Expr>& at,
                const std::vector<Halide::Expr>& values);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/cpu/scatter.cc decides, this does.
-#include <algorithm>
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "halide_gen/common/opaque_loads.h"
+#include "halide_gen/common/ordered_sums.h"
 #include "halide_gen/common/primitives.h"
 #include "halide_gen/cpu/nests.h"
 #include "schedule/sums.h"
@@ -14,7 +13,6 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::RDom;
 using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
@@ -39,43 +37,28 @@ void ScheduleZeros(Func& out, const std::vector<Var>& vars, const std::vector<Ex
 std::vector<OutputNest> BuildScatter(const Kernel& kernel, const Schedule& schedule,
                                      const Operands& operands) {
   const auto& scatter = schedule.As<Scatter>();
-  const KernelOutput& output = kernel.outputs[0];
-  const bool rows = AddsRows(kernel);
+  const bool rows = AddsRows(kernel), divides = !HasOnePlace(kernel);
   const Expr row = rows ? operands.extents[static_cast<size_t>(kernel.innermost())] : Expr(1);
-  const Expr count = ExtentOf(operands, 0, kernel.num_iterated() - (rows ? 1 : 0));
-  const size_t divided = DividedAxis(kernel);
-  const Expr extent = operands.extents[static_cast<size_t>(output.dims[divided])];
-  const Expr wanted = Halide::clamp(count / PerTask(scatter.task, row), 1, kMostTasks);
-  const bool divides = !HasOnePlace(kernel);
-  const Expr shared = Halide::clamp(extent, 1, wanted);
+  const Expr wanted =
+      Halide::clamp(CountOfAdded(kernel, operands) / PerTask(scatter.task, row), 1, kMostTasks);
+  const Expr extent = DividedExtent(kernel, operands), shared = Halide::clamp(extent, 1, wanted);
   const Expr tasks =
       divides ? Halide::select(row < static_cast<int>(scatter.shared), 1, shared) : Expr(1);
-  const Expr each = (extent + (tasks - 1)) / tasks;
   const Var x("px");
-  RDom places({{0, count}, {0, tasks}}, "pplaces");
-  const RVar at = places[0], task = places[1];
-  AddedElement added = ElementToAdd(kernel, operands, at, x);
-
-  Func out("out0");
-  std::vector<Var> vars;
-  std::vector<Expr> extents;
-  for (size_t axis = output.dims.size(); axis-- > 0;) {
-    vars.push_back(rows && vars.empty() ? x : Var("paxis" + std::to_string(axis)));
-    extents.push_back(operands.extents[static_cast<size_t>(output.dims[axis])]);
-  }
-  out(vars) = Halide::cast(StorageType(output.type), 0);
-  Expr& place = added.places[output.dims.size() - 1 - divided];
+  AddedElements added = ElementsToAdd(kernel, operands, x, tasks);
   // Halide takes what it loads of an output at element 0 for aligned, which no output need be: so
   // it must not see that a place is 0.
-  if (divides) {
-    places.where(place >= task * each && place < (task + 1) * each);
-  } else {
-    place = Halide::clamp(Opaque(place), 0, extent - 1);
-  }
-  out(added.places) = out(added.places) + added.value;
-  SetDense(out, extents);
-  ScheduleZeros(out, vars, extents, scatter.task);
+  Expr& place = added.where[added.divided];
+  if (!divides) place = Halide::clamp(Opaque(place), 0, extent - 1);
+
+  Func out("out0");
+  const OutputAxes axes = AxesOfSums(kernel, operands, x);
+  out(axes.vars) = Halide::cast(StorageType(kernel.outputs[0].type), 0);
+  out(added.where) = out(added.where) + added.value;
+  SetDense(out, axes.extents);
+  ScheduleZeros(out, axes.vars, axes.extents, scatter.task);
   Halide::Stage update = out.update();
+  const RVar at = added.places[0], task = added.places[1];
   if (rows) {
     update.reorder(x, at, task);
     update.vectorize(x, static_cast<int>(scatter.step), TailStrategy::GuardWithIf);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/cuda/device_scatter.cc decides, this does.
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "halide_gen/common/loop_nests.h"
+#include "halide_gen/common/ordered_sums.h"
 #include "halide_gen/common/primitives.h"
 #include "halide_gen/cuda/nests.h"
 #include "schedule/sums.h"
@@ -13,27 +13,18 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::RDom;
 using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// A nest over the axes of the output, innermost first, `x` along the first, without values yet.
-DeviceNest NestOver(const Kernel& kernel, const Var& x, std::vector<Var>& vars) {
+DeviceNest NestOf(const Kernel& kernel) {
   DeviceNest nest;
   nest.operands = OperandsFor(kernel);
-  const std::vector<int32_t>& dims = kernel.outputs[0].dims;
-  for (size_t axis = dims.size(); axis-- > 0;)
-    vars.push_back(vars.empty() ? x : Var("paxis" + std::to_string(axis)));
   nest.results = ResultsOf({0});
   return nest;
 }
 
-void SetDenseOutput(const Kernel& kernel, DeviceNest& nest) {
-  std::vector<Expr> extents;
-  const std::vector<int32_t>& dims = kernel.outputs[0].dims;
-  for (size_t axis = dims.size(); axis-- > 0;)
-    extents.push_back(nest.operands.extents[static_cast<size_t>(dims[axis])]);
+void SetDenseOutput(const std::vector<Expr>& extents, DeviceNest& nest) {
   SetExtents(nest.func, extents);
   Halide::OutputImageParam buffer = nest.func.output_buffers().front();
   buffer.dim(0).set_stride(1);
@@ -45,13 +36,13 @@ void SetDenseOutput(const Kernel& kernel, DeviceNest& nest) {
 }
 
 DeviceNest Zeros(const Kernel& kernel) {
-  const Var x("px"), all("pall"), block("pblock"), thread("pthread");
-  std::vector<Var> vars;
-  DeviceNest nest = NestOver(kernel, x, vars);
+  const Var x("px"), block("pblock"), thread("pthread");
+  DeviceNest nest = NestOf(kernel);
+  const OutputAxes axes = AxesOfSums(kernel, nest.operands, x);
   nest.func = Func("out0");
-  nest.func(vars) = Halide::cast(StorageType(kernel.outputs[0].type), 0);
-  SetDenseOutput(kernel, nest);
-  const Var fused = Fused(nest.func, vars);
+  nest.func(axes.vars) = Halide::cast(StorageType(kernel.outputs[0].type), 0);
+  SetDenseOutput(axes.extents, nest);
+  const Var fused = Fused(nest.func, axes.vars);
   nest.func.split(fused, block, thread, static_cast<int>(kBlockThreads), TailStrategy::GuardWithIf)
       .gpu_blocks(block)
       .gpu_threads(thread)
@@ -61,30 +52,21 @@ DeviceNest Zeros(const Kernel& kernel) {
 
 DeviceNest Sums(const Kernel& kernel, const DeviceScatter& scatter) {
   const Var x("px"), block("pblock"), thread("pthread");
-  std::vector<Var> vars;
-  DeviceNest nest = NestOver(kernel, x, vars);
-  const Operands& operands = nest.operands;
-  const bool rows = AddsRows(kernel);
-  const Expr count = ExtentOf(operands, 0, kernel.num_iterated() - (rows ? 1 : 0));
-  const size_t divided = DividedAxis(kernel);
-  const std::vector<int32_t>& dims = kernel.outputs[0].dims;
-  const Expr extent = operands.extents[static_cast<size_t>(dims[divided])];
-  const bool divides = !HasOnePlace(kernel);
-  const Expr parts = divides ? Halide::clamp(extent, 1, static_cast<int>(scatter.parts)) : Expr(1);
-  const Expr each = (extent + (parts - 1)) / parts;
-  RDom places({{0, count}, {0, parts}}, "pplaces");
-  const RVar at = places[0], part = places[1], part_block("ppart_block"), part_row("ppart_row");
-  const AddedElement added = ElementToAdd(kernel, operands, at, x);
-  const Expr place = added.places[dims.size() - 1 - divided];
-  if (divides) places.where(place >= part * each && place < (part + 1) * each);
-  nest.func = UndefinedOutputs(kernel, {0}, vars);
-  nest.func(added.places) = nest.func(added.places) + added.value;
-  SetDenseOutput(kernel, nest);
+  DeviceNest nest = NestOf(kernel);
+  const OutputAxes axes = AxesOfSums(kernel, nest.operands, x);
+  const Expr extent = DividedExtent(kernel, nest.operands);
+  const Expr parts =
+      HasOnePlace(kernel) ? Expr(1) : Halide::clamp(extent, 1, static_cast<int>(scatter.parts));
+  const AddedElements added = ElementsToAdd(kernel, nest.operands, x, parts);
+  nest.func = UndefinedOutputs(kernel, {0}, axes.vars);
+  nest.func(added.where) = nest.func(added.where) + added.value;
+  SetDenseOutput(axes.extents, nest);
   Halide::Stage update = nest.func.update();
   update.allow_race_conditions();  // no element belongs to two parts
-  update.split(part, part_block, part_row, static_cast<int>(scatter.rows),
+  const RVar at = added.places[0], part_block("ppart_block"), part_row("ppart_row");
+  update.split(added.places[1], part_block, part_row, static_cast<int>(scatter.rows),
                TailStrategy::GuardWithIf);
-  if (rows) {
+  if (AddsRows(kernel)) {
     update.split(x, block, thread, static_cast<int>(scatter.columns), TailStrategy::GuardWithIf)
         .reorder(at, thread, part_row, block, part_block)
         .gpu_threads(thread, part_row)
