@@ -9,8 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -19,18 +20,12 @@
 namespace kiln {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::string FolderOf(absl::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash == absl::string_view::npos) return ".";
   return std::string(path.substr(0, std::max<size_t>(slash, 1)));
-}
-
-std::string TemporaryOf(absl::string_view path) { return absl::StrCat(path, ".tmp"); }
-
-// What a killed writer has left.
-absl::Status ClearTemporary(FileSystem& files, const std::string& temporary) {
-  const absl::Status status = files.Unlink(temporary);
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 // Of one writer in a folder at a time: else one would rename what another has half written. Ends
@@ -66,6 +61,22 @@ class FolderLock {
   const int fd_;
 };
 
+// Where a file is written, and its caller alone writes.
+struct Place {
+  std::string target, temporary;
+  std::unique_ptr<FolderLock> lock;
+
+  static absl::StatusOr<Place> Of(FileSystem& files, absl::string_view path) {
+    Place place;
+    KILN_ASSIGN_OR_RETURN(place.target, PathToReplace(path));
+    place.temporary = absl::StrCat(place.target, ".tmp");
+    KILN_ASSIGN_OR_RETURN(place.lock, FolderLock::Take(FolderOf(place.target)));
+    const absl::Status cleared = files.Unlink(place.temporary);  // of what a killed writer has left
+    if (!cleared.ok() && !absl::IsNotFound(cleared)) return cleared;
+    return place;
+  }
+};
+
 // Permissions of a file are those of the one that it replaces, which its owner may read and write.
 mode_t ModeAt(const std::string& target) {
   struct stat there = {};
@@ -79,51 +90,43 @@ absl::StatusOr<std::string> PathToReplace(absl::string_view path) {
   const auto unavailable = [&](const char* why) {
     return absl::UnavailableError(absl::StrCat("\"", path, "\" ", why));
   };
-  std::string at(path);
-  struct stat there = {};
-  int links = 0;
-  while (lstat(at.c_str(), &there) == 0 && S_ISLNK(there.st_mode)) {
-    char to[PATH_MAX];
-    const ssize_t length = readlink(at.c_str(), to, sizeof(to));
-    if (length <= 0 || ++links > kMostLinks) return unavailable("leads nowhere by links");
-    const absl::string_view next(to, static_cast<size_t>(length));
-    at = next[0] == '/' ? std::string(next) : absl::StrCat(FolderOf(at), "/", next);
-    there = {};
+  fs::path at{std::string(path)};
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(at, error); ++links) {
+    const fs::path next = fs::read_symlink(at, error);
+    if (error || links == kMostLinks) return unavailable("leads nowhere by links");
+    at = at.parent_path() / next;
   }
-  if (S_ISDIR(there.st_mode)) return unavailable("is a directory; name a file in it");
-  if (there.st_mode != 0 && !S_ISREG(there.st_mode))
+  const fs::file_status there = fs::status(at, error);
+  if (fs::is_directory(there)) return unavailable("is a directory; name a file in it");
+  if (fs::exists(there) && !fs::is_regular_file(there))
     return unavailable("is no regular file; name one, or one that is not there");
-  return at;
+  return at.string();
 }
 
 absl::Status CheckPublishable(FileSystem& files, absl::string_view path) {
-  KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(path));
-  const std::string temporary = TemporaryOf(target);
-  KILN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(FolderOf(target)));
-  KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
-  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
+  KILN_ASSIGN_OR_RETURN(const Place place, Place::Of(files, path));
+  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(place.temporary, 0644));
   KILN_RETURN_IF_ERROR(file->Close());
-  return files.Unlink(temporary);
+  return files.Unlink(place.temporary);
 }
 
 absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write) {
-  KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(path));
-  const std::string temporary = TemporaryOf(target);
-  KILN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(FolderOf(target)));
-  KILN_RETURN_IF_ERROR(ClearTemporary(files, temporary));
+  KILN_ASSIGN_OR_RETURN(const Place place, Place::Of(files, path));
   const auto written = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, ModeAt(target)));
+    KILN_ASSIGN_OR_RETURN(const auto file,
+                          files.CreateExclusive(place.temporary, ModeAt(place.target)));
     KILN_RETURN_IF_ERROR(write(*file));
     KILN_RETURN_IF_ERROR(file->Sync());
     KILN_RETURN_IF_ERROR(file->Close());
-    return files.Rename(temporary, target);
+    return files.Rename(place.temporary, place.target);
   };
   if (absl::Status status = written(); !status.ok()) {
-    files.Unlink(temporary).IgnoreError();
+    files.Unlink(place.temporary).IgnoreError();
     return status;
   }
-  return files.SyncDir(FolderOf(target));
+  return files.SyncDir(FolderOf(place.target));
 }
 
 }  // namespace kiln
