@@ -110,8 +110,8 @@ def _one(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> _k
 
 #: NumPy's universal functions by the operator that each is.
 _UFUNCS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "remainder": "mod", "mod": "mod", "matmul": "matmul", "maximum": "max", "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp",
-    "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
+    "add": "add", "subtract": "sub", "multiply": "mul", "remainder": "mod", "mod": "mod", "matmul": "matmul", "maximum": "max",
+    "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
     "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "less": "less", "less_equal": "less_equal",
     "greater": "greater", "greater_equal": "greater_equal", "equal": "equal", "not_equal": "not_equal",
@@ -142,17 +142,27 @@ def ufunc(function: Any, method: str, operands: tuple[Any, ...], settings: dict[
     return NotImplemented
 
 
+def as_array(a: Any) -> _kiln.Array:
+    """A kiln.Array of it, or itself."""
+    return a if isinstance(a, _kiln.Array) else _kiln.array(a)
+
+
 def truth(a: Any) -> _kiln.Array:
     """Whether each element is not 0."""
-    made = a if isinstance(a, _kiln.Array) else _kiln.array(a)
+    made = as_array(a)
     return made if made.dtype == "bool" else _one("not_equal", (made, 0), {})
+
+
+def expect_none(name: str, **given: Any) -> None:
+    """A TypeError for a parameter of NumPy's that Kiln's function has not, unless it is None."""
+    for key, value in given.items():
+        if value is not None:
+            raise TypeError(f"{name}: {key} is {value!r}, expected None; cast the array")
 
 
 def reduce(name: str, array: Any, axis: Any, keepdims: bool, **more: Any) -> _kiln.Array:
     """A reduction over an axis, several, none, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
-    for key, value in more.items():
-        if value is not None:
-            raise TypeError(f"{name}: {key} is {value!r}, expected None; cast the array")
+    expect_none(name, **more)
     axes = None if axis is None else whole_numbers(axis)
     if axes == []:  # of NumPy no axis; of an operator all of them
         array, axes, keepdims = _one("unsqueeze", (array,), {"axes": [array.ndim]}), [array.ndim], False

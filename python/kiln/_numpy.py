@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kiln import ops
-from kiln._arrays import check_places, reduce, truth, whole_numbers
+from kiln._arrays import as_array as _array
+from kiln._arrays import check_places, expect_none, reduce, truth, whole_numbers
 from kiln._kiln import Array, array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,10 +47,6 @@ def _is(*names: str) -> Callable[[Function], Function]:
         FUNCTIONS.update(dict.fromkeys(names, function))
         return function
     return add
-
-
-def _array(a: Any) -> Array:
-    return a if isinstance(a, Array) else array(a)
 
 
 def _operand(a: Any) -> Any:
@@ -134,8 +131,7 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Array
 for _name, _largest in (("argmax", 1), ("argmin", 0)):
     @_is(_name)
     def _place(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False, largest: int = _largest) -> Array:
-        if out is not None:
-            raise TypeError("numpy.argmax, argmin: out is given, expected None")
+        expect_none("numpy.argmax, argmin", out=out)
         a = _array(a)
         along = ops.reshape(a, shape=[-1]) if axis is None else a
         at = _axis(axis or 0, along.ndim)
@@ -149,8 +145,7 @@ for _name, _largest in (("argmax", 1), ("argmin", 0)):
 
 @_is("cumsum")
 def _cumsum(a: Any, axis: int | None = None, dtype: None = None, out: None = None) -> Array:
-    if dtype is not None or out is not None:
-        raise TypeError("numpy.cumsum: dtype and out are to be None; cast the array")
+    expect_none("numpy.cumsum", dtype=dtype, out=out)
     a = _array(a)
     return ops.cumulative(ops.reshape(a, shape=[-1]), axis=0) if axis is None else ops.cumulative(a, axis=axis)
 
@@ -228,8 +223,7 @@ def _flip(m: Any, axis: Any = None) -> Array:
 
 @_is("concatenate")
 def _concatenate(arrays: Any, /, axis: int | None = 0, out: None = None) -> Array:
-    if out is not None:
-        raise TypeError("numpy.concatenate: out is given, expected None")
+    expect_none("numpy.concatenate", out=out)
     if axis is None:
         return ops.concat(*(ops.reshape(a, shape=[-1]) for a in arrays), axis=0)
     return ops.concat(*arrays, axis=axis)
@@ -292,8 +286,7 @@ def _where(condition: Any, x: Any, y: Any, /) -> Array:
 
 @_is("clip")
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None) -> Array:
-    if out is not None:
-        raise TypeError("numpy.clip: out is given, expected None")
+    expect_none("numpy.clip", out=out)
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     made = _array(a)
     made = made if low is None else ops.max(made, _operand(low))
