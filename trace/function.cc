@@ -278,7 +278,7 @@ absl::Status CallCore::Compare() {
 
 absl::Status CallCore::Add(Operation::Kind kind, Node* node, Location where) {
   KILN_RETURN_IF_ERROR(status_);
-  log_.Begin(kind, nullptr, nullptr, node != nullptr ? 1 : 0, where);
+  log_.Begin(kind, node != nullptr ? 1 : 0, where);
   if (node != nullptr) log_.AddNode(node);
   return Compare();
 }
@@ -398,7 +398,7 @@ absl::Status CallCore::AddReturn(Array* results, size_t count) {
     if (node->failed()) return node->error;
     if (!Owns(node)) KILN_RETURN_IF_ERROR(Evaluate(node, Location()));
   }
-  log_.Begin(Operation::Kind::kResults, nullptr, nullptr, count, Location());
+  log_.Begin(Operation::Kind::kResults, count, Location());
   for (size_t k = 0; k < count; ++k) log_.AddNode(results[k].node());
   KILN_RETURN_IF_ERROR(Compare());
   if (records()) {

@@ -99,7 +99,7 @@ absl::Status GradientRecorder::AddResults(std::span<const Array> values, Locatio
                    IsFloat(type.type) ? "reduce it (reduce_sum, reduce_mean)"
                                       : "cast it where that has a gradient");
   }
-  log_.Begin(Operation::Kind::kResults, nullptr, nullptr, values.size(), where);
+  log_.Begin(Operation::Kind::kResults, values.size(), where);
   for (const Array& value : values) log_.AddNode(value.node());
   return absl::OkStatus();
 }

@@ -115,6 +115,10 @@ class Log {
     words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
                     (open != nullptr ? open->id : 0));
   }
+  // One that is no call.
+  void Begin(Operation::Kind kind, size_t operand_count, Location where) {
+    Begin(kind, nullptr, nullptr, operand_count, where);
+  }
   void AddAbsent();
   void AddNumber(LogValue::Kind kind, DType type, uint64_t bits);
   // A value of this log, or one from elsewhere, which must have its elements where they are needed.

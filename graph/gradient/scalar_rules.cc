@@ -35,8 +35,12 @@ constexpr ScalarRule None(ScalarOp op) { return {op, ScalarRuleKind::kNone}; }
 using S = const ScalarStep&;
 
 constexpr ScalarRule kRules[] = {
-    None(ScalarOp::kConst), None(ScalarOp::kRead), None(ScalarOp::kParam), None(ScalarOp::kIndex),
-    None(ScalarOp::kExtent), Smooth(ScalarOp::kAdd, Same, Same),
+    None(ScalarOp::kConst),
+    None(ScalarOp::kRead),
+    None(ScalarOp::kParam),
+    None(ScalarOp::kIndex),
+    None(ScalarOp::kExtent),
+    Smooth(ScalarOp::kAdd, Same, Same),
     Smooth(ScalarOp::kSub, Same, [](S s) { return -s.g; }),
     Smooth(
         ScalarOp::kMul, [](S s) { return s.g * s.b; }, [](S s) { return s.g * s.a; }),
@@ -53,16 +57,29 @@ constexpr ScalarRule kRules[] = {
         ScalarOp::kMin, [](S s) { return s.b <= s.a; }, 1, 0),
     Choice(
         ScalarOp::kMax, [](S s) { return s.a <= s.b; }, 1, 0),
-    Smooth(ScalarOp::kSqrt, [](S s) { return s.g / (s.y * s.y.Like(2)); }), Flat(ScalarOp::kFloor),
-    Flat(ScalarOp::kCeil), Flat(ScalarOp::kRound), Flat(ScalarOp::kTrunc), None(ScalarOp::kEq),
-    None(ScalarOp::kNe), None(ScalarOp::kLt), None(ScalarOp::kLe), None(ScalarOp::kIsNan),
-    None(ScalarOp::kAnd), None(ScalarOp::kOr), None(ScalarOp::kXor), None(ScalarOp::kNot),
-    None(ScalarOp::kShl), None(ScalarOp::kShr),
+    Smooth(ScalarOp::kSqrt, [](S s) { return s.g / (s.y * s.y.Like(2)); }),
+    Flat(ScalarOp::kFloor),
+    Flat(ScalarOp::kCeil),
+    Flat(ScalarOp::kRound),
+    Flat(ScalarOp::kTrunc),
+    None(ScalarOp::kEq),
+    None(ScalarOp::kNe),
+    None(ScalarOp::kLt),
+    None(ScalarOp::kLe),
+    None(ScalarOp::kIsNan),
+    None(ScalarOp::kAnd),
+    None(ScalarOp::kOr),
+    None(ScalarOp::kXor),
+    None(ScalarOp::kNot),
+    None(ScalarOp::kShl),
+    None(ScalarOp::kShr),
     Choice(
         ScalarOp::kSelect, [](S s) { return s.a; }, 1, 2),
     Choice(
         ScalarOp::kGuard, [](S s) { return s.a; }, 1, 2),
-    Smooth(ScalarOp::kCast, Back), None(ScalarOp::kBitcast), Smooth(ScalarOp::kRoundTo, Same),
+    Smooth(ScalarOp::kCast, Back),
+    None(ScalarOp::kBitcast),
+    Smooth(ScalarOp::kRoundTo, Same),
     Smooth(ScalarOp::kExp, [](S s) { return s.g * s.y; }),
     Smooth(ScalarOp::kLog, [](S s) { return s.g / s.a; }),
     Smooth(ScalarOp::kTanh, [](S s) { return s.g * OneMinusSquare(s.y); }),
@@ -95,7 +112,8 @@ constexpr ScalarRule kRules[] = {
     Smooth(ScalarOp::kFmod, Same,
            [](S s) { return -s.g * Apply(ScalarOp::kRound, (s.a - s.y) / s.b); }),
     None(ScalarOp::kPhilox),
-    None(ScalarOp::kAddAt),  // of kernels; in no body
+    // of kernels; in no body
+    None(ScalarOp::kAddAt),
 };
 static_assert(std::size(kRules) == kNumScalarOps);
 

@@ -49,8 +49,9 @@ std::optional<ValueId> Filled(Nodes& m, const Ids& padded) {
   std::vector<Part> parts;
   for (const ValueId value : padded) {
     const std::optional<Part> part = PartOf(m, value);
-    if (!part || part->axis != PartOf(m, padded[0])->axis) return std::nullopt;
+    if (!part) return std::nullopt;
     parts.push_back(*part);
+    if (part->axis != parts[0].axis) return std::nullopt;
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

@@ -53,6 +53,10 @@ struct Writer {
   std::string Cast(const std::string& x, DType type) {
     return Add("Cast", {x}, {{"to", int64_t{ToOnnxType(type)}}});
   }
+  // The cast that gives the node's output.
+  absl::Status LastCast(const std::string& x) {
+    return Last("Cast", {x}, {{"to", int64_t{ToOnnxType(output().type)}}});
+  }
   std::string Index(size_t k) {  // input k as the integers that ONNX looks up by
     const DType type = input(k).type;
     return type == DType::kI64 || type == DType::kI32 ? in(k) : Cast(in(k), DType::kI64);
@@ -98,7 +102,7 @@ absl::Status LastOf(Writer& w, const std::string& op, std::vector<std::string> i
   for (size_t k = 0; k < elements; ++k) {
     if (!inputs[k].empty()) inputs[k] = w.Cast(inputs[k], DType::kI64);
   }
-  return w.Last("Cast", {w.Add(op, inputs, attrs)}, {{"to", int64_t{ToOnnxType(w.output().type)}}});
+  return w.LastCast(w.Add(op, inputs, attrs));
 }
 
 // ---- several operators for one
@@ -113,7 +117,7 @@ std::string Wide(Writer& w, size_t k) {
 }
 absl::Status LastRounded(Writer& w, const std::string& op, const std::vector<std::string>& inputs) {
   if (WideType(w) == w.output().type) return w.Last(op, inputs);
-  return w.Last("Cast", {w.Add(op, inputs)}, {{"to", int64_t{ToOnnxType(w.output().type)}}});
+  return w.LastCast(w.Add(op, inputs));
 }
 
 // ---- operators of the same meaning
@@ -203,9 +207,7 @@ absl::Status Mod(Writer& w) {
   return w.Last("Mod", w.ins(), {{"fmod", fmod}});
 }
 
-absl::Status Cast(Writer& w) {
-  return w.Last("Cast", w.ins(), {{"to", int64_t{ToOnnxType(w.output().type)}}});
-}
+absl::Status Cast(Writer& w) { return w.LastCast(w.in(0)); }
 
 absl::Status Swish(Writer& w) {
   const double alpha = FloatAttr(w.node, "alpha");
@@ -248,8 +250,7 @@ absl::Status Reduce(Writer& w, const OnnxForm& form) {
   const std::string limit =
       w.Scalar(DType::kI64, IsSigned(type) ? (is_max ? -32768 : 32767) : (is_max ? 0 : 65535));
   const std::string wide = w.Add(form.op, {w.Cast(w.in(0), DType::kI64), over}, attrs);
-  return w.Last("Cast", {w.Add(is_max ? "Max" : "Min", {wide, limit})},
-                {{"to", int64_t{ToOnnxType(type)}}});
+  return w.LastCast(w.Add(is_max ? "Max" : "Min", {wide, limit}));
 }
 
 absl::Status Cumulative(Writer& w) {
