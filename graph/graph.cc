@@ -47,12 +47,13 @@ ValueId Graph::AddInput(std::string name, DType type, Shape shape) {
   return inputs_.back();
 }
 
-ValueId Graph::AddConstant(std::string name, Tensor tensor) {
+ValueId Graph::AddConstant(std::string name, Tensor tensor, bool literal) {
   Value value;
   value.name = UniqueName(name.empty() ? "const" : name);
   value.type = tensor.dtype();
   value.shape = ToShape(tensor.shape());
   value.constant = std::move(tensor);
+  value.literal = literal;
   return AddValue(std::move(value));
 }
 

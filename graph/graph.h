@@ -53,6 +53,8 @@ struct Value {
   std::optional<Shape> shape_content;  // for small tensors of integers, or of truths: their
                                        // elements, symbolically. Of an input: its elements give
                                        // these symbols their values
+  bool literal = false;  // of a constant: a node of the user's says it, such as a mask; a tensor
+                         // that a model stores is none. Trainers look at it
 
   NodeId producer;  // invalid for inputs and constants
 };
@@ -88,7 +90,7 @@ class Graph {
 
   ValueId AddInput(std::string name, DType type, Shape shape);
   // `tensor` lies on the CPU. An empty name is made up.
-  ValueId AddConstant(std::string name, Tensor tensor);
+  ValueId AddConstant(std::string name, Tensor tensor, bool literal = false);
   // Adds a node and its outputs with inferred types and shapes; fails as the op's rule says, naming
   // the node. Empty output names are made up from the op's name, and names in use get a number.
   // Guards that inference needed are added to guards(). Inputs that only tell extents become

@@ -62,7 +62,7 @@ absl::StatusOr<Graph> Rebuilt(const Graph& graph, const std::vector<Shape>& inpu
       if (map[v].valid()) {
         out.mutable_value(map[v]).constant = value.constant;
       } else {
-        map[v] = out.AddConstant(value.name, *value.constant);
+        map[v] = out.AddConstant(value.name, *value.constant, value.literal);
       }
     }
   }

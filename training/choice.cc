@@ -202,8 +202,8 @@ absl::StatusOr<Choice> Choose(const Graph& model, ValueId output,
     if (value.constant->num_elements() == 0) continue;
     names.push_back(value.name);
     const bool named = wanted.Matches(value.name), left_out = unwanted.Matches(value.name);
-    const bool chosen =
-        parameters.empty() ? value.constant->rank() > 0 && AllFinite(*value.constant) : named;
+    const bool usual = value.constant->rank() > 0 && !value.literal && AllFinite(*value.constant);
+    const bool chosen = parameters.empty() ? usual : named;
     if (chosen && !left_out) trained.Add(value.name, *value.constant);
   }
   KILN_RETURN_IF_ERROR(wanted.CheckUsed("parameters", names));

@@ -82,8 +82,9 @@ class Copy {
     if (!id.valid() || At(id).valid()) return id.valid() ? At(id) : id;
     const Value& constant = from_.value(id);  // nothing else has no value yet
     const auto used = used_.find(constant.name);
-    return At(id) = used != used_.end() ? used->second
-                                        : to_.AddConstant(constant.name, *constant.constant);
+    return At(id) = used != used_.end()
+                        ? used->second
+                        : to_.AddConstant(constant.name, *constant.constant, constant.literal);
   }
 
   absl::Status Add(const Node& node) {

@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<ValueId>> AveragePoolBackwardByKernels(GraphBuilder& 
                                                                   const Node& node);
 
 // Reasons why a record has none.
-inline constexpr const char* kGivesTruths = "gives truths";
+inline constexpr const char* kGivesBooleans = "gives booleans";
 inline constexpr const char* kGivesIntegers = "gives integers";
 
 }  // namespace kiln::gradient

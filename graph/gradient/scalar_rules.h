@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of the primitives of ScalarExpr: one table (DESIGN: symbolic differentiation), from
-// which those of all scalar records and of the maps of reductions follow.
+// Derivatives of the primitives of ScalarExpr: one table, from which those of all scalar records
+// and of the maps of reductions follow.
 //
 //   y = mul(a, b)        the cotangent of a is g * b, that of b is g * a
 //   y = max(a, b)        a choice: the operand that is chosen takes g, at a tie the second

@@ -68,8 +68,10 @@ std::string ExportScope::NameOf(ValueId id) {
   if (fresh) {
     const Value& value = graph_.value(id);
     at->second = names_.Fresh(value.name);
-    if (value.constant && value.producer.v < 0)
-      FillTensor(*value.constant, at->second, proto_->add_initializer());
+    if (!value.constant || value.producer.v >= 0) return at->second;
+    const std::string name = at->second;
+    if (value.literal) return Add("Constant", {}, {{"value", *value.constant}}, {name});
+    FillTensor(*value.constant, name, proto_->add_initializer());
   }
   return at->second;
 }

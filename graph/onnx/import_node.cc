@@ -420,6 +420,10 @@ absl::Status Importer::AddNode(Scope& scope, const NodeProto& node) {
     return status.ok() ? Measure(*scope.graph, guards, outputs) : status;
   };
   absl::Status status = reason.empty() ? attempt() : absl::UnimplementedError(reason);
+  const bool literal = status.ok() && domain.empty() && node.op_type() == "Constant";
+  if (literal && !outputs.empty() && outputs[0].kind == Slot::Kind::kTensor &&
+      outputs[0].id.valid())
+    scope.graph->mutable_value(outputs[0].id).literal = true;
   // What is within a function or a chosen branch has been asked by itself.
   if (status.ok() && out_.unsupported.size() == listed) status = CheckGuards(*scope.graph, guards);
   for (Guard& guard : aside) scope.graph->AddGuard(std::move(guard));

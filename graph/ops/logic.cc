@@ -70,7 +70,7 @@ constexpr OpDef Compare(const char* name, const char* doc, Ex (*body)(ScalarBody
           .onnx = {onnx},
           .test = {-2, 2},
           .witness = witness,
-          .gradient = {.none = gradient::kGivesTruths}};
+          .gradient = {.none = gradient::kGivesBooleans}};
 }
 
 bool IsBool(DType type) { return type == DType::kBool; }
@@ -150,7 +150,7 @@ constexpr OpDef kLogicOps[] = {
      .scalar = Unary<ScalarOp::kIsNan>,
      .onnx = {{"IsNaN", 9}},
      .witness = "onnx node tests: isnan",
-     .gradient = {.none = gradient::kGivesTruths}},
+     .gradient = {.none = gradient::kGivesBooleans}},
     {.name = "is_inf",
      .doc = "Whether x is infinite.",
      .kind = OpKind::kScalar,
@@ -159,7 +159,7 @@ constexpr OpDef kLogicOps[] = {
      .scalar = IsInf,
      .onnx = {{"IsInf", 10}},
      .witness = "onnx node tests: isinf",
-     .gradient = {.none = gradient::kGivesTruths}},
+     .gradient = {.none = gradient::kGivesBooleans}},
     {.name = "cast",
      .doc = "x in another type. Float to integer truncates and saturates, NaN "
             "gives 0; integers wrap; to bool is x != 0.",

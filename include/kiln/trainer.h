@@ -84,8 +84,9 @@ struct TrainerOptions {
   training::Optimizer optimizer = training::Adam();
   training::LearningRateSchedule schedule;
   // Patterns of names ("encoder.*", "?" for one character) of constants of floats that are trained.
-  // Empty: all that the loss depends on, are of one dim at least and have finite elements. Scalars
-  // are trained where a pattern names them. `frozen` ones are not, whatever else names them.
+  // Empty: all that the loss depends on, are of one dim at least and have finite elements; of an
+  // ONNX file its initialisers. Scalars, and what Constant nodes say (masks), are trained where a
+  // pattern names them. `frozen` ones are not, whatever else names them.
   std::vector<std::string> parameters, frozen;
   double clip_norm = 0;   // of all gradients together, as torch's clip_grad_norm_; 0: none
   double clip_value = 0;  // each element of a gradient is kept within [-v, v] first; 0: none

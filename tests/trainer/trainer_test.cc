@@ -418,6 +418,33 @@ TEST(Trainer, TrainsOnnxFilesInInferenceForm) {
   EXPECT_NEAR(sum, 1, 1e-5);
 }
 
+// Masks and the like, which exporters write as Constant nodes, stay what they are unless a pattern
+// names them, and after a training that goes on from an exported model.
+TEST(Trainer, LeavesWhatConstantNodesSay) {
+  const std::string graph = OnnxGraph(
+      {OnnxNode("Constant", {}, {"mask"}, {TensorAttribute("value", OnnxFloats("", {0, -9, 0}))}),
+       OnnxNode("MatMul", {"x", "w"}, {"h"}), OnnxNode("Add", {"h", "mask"}, {"y"})},
+      {OnnxValue("x", kFloat, {"n", 2})}, {OnnxValue("y", kFloat, {"n", 3})},
+      {OnnxTensor("w", kFloat, {2, 3}, RawBytes(std::vector<float>{1, 2, 3, 4, 5, 6}))});
+  TempDir dir;
+  const std::string path = dir.File("net.onnx"), trained = dir.File("trained.onnx");
+  std::ofstream(path, std::ios::binary) << OnnxModel(17, graph);
+  TrainerOptions options = VmOptions();
+  options.loss = training::MeanSquaredErrorLoss();
+  const NamedTensors data = {{"x", Drawn({8, 2}, 1)}, {"labels", Drawn({8, 3}, 2)}};
+  for (const std::string& file : {path, trained}) {
+    KILN_ASSERT_OK_AND_ASSIGN(Trainer trainer, Trainer::Create(file, options));
+    ASSERT_EQ(trainer.parameters().size(), 1u);
+    EXPECT_EQ(trainer.parameters()[0].name, "w");
+    KILN_ASSERT_OK(trainer.Step(data).status());
+    KILN_ASSERT_OK(trainer.ExportOnnx(trained));
+  }
+  options.parameters = {"mask"};
+  KILN_ASSERT_OK_AND_ASSIGN(const Trainer named, Trainer::Create(path, options));
+  ASSERT_EQ(named.parameters().size(), 1u);
+  EXPECT_EQ(named.parameters()[0].name, "mask");
+}
+
 // A batch norm of x [n, 3] behind the nodes `before`.
 std::string BatchNormFile(int opset, const std::vector<std::string>& before,
                           const std::vector<std::string>& statistics,
