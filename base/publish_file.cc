@@ -14,8 +14,12 @@
 #include <system_error>
 #include <thread>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/xxh3.h"
 
 namespace kiln {
 namespace {
@@ -61,6 +65,13 @@ class FolderLock {
   const int fd_;
 };
 
+// One for each file of a folder, that nobody else gives, and that is short where the file's is long.
+std::string TemporaryName(absl::string_view target) {
+  const Xxh3Digest digest = Xxh3(target.substr(target.rfind('/') + 1));
+  const auto* const bytes = reinterpret_cast<const char*>(digest.data());
+  return absl::StrCat(".kiln-", absl::BytesToHexString({bytes, digest.size()}), ".tmp");
+}
+
 // Where a file is written, and its caller alone writes.
 struct Place {
   std::string target, temporary;
@@ -69,19 +80,32 @@ struct Place {
   static absl::StatusOr<Place> Of(FileSystem& files, absl::string_view path) {
     Place place;
     KILN_ASSIGN_OR_RETURN(place.target, PathToReplace(path));
-    place.temporary = absl::StrCat(place.target, ".tmp");
-    KILN_ASSIGN_OR_RETURN(place.lock, FolderLock::Take(FolderOf(place.target)));
+    const std::string folder = FolderOf(place.target);
+    place.temporary = absl::StrCat(folder, "/", TemporaryName(place.target));
+    KILN_ASSIGN_OR_RETURN(place.lock, FolderLock::Take(folder));
     const absl::Status cleared = files.Unlink(place.temporary);  // of what a killed writer has left
     if (!cleared.ok() && !absl::IsNotFound(cleared)) return cleared;
     return place;
   }
+  // With the permissions and, if they may be given away, the owner and group of the file that it
+  // replaces, but readable and writable by its owner.
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(FileSystem& files) const {
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = files.CreateExclusive(temporary, 0644);
+    struct stat there = {};
+    if (!file.ok() || stat(target.c_str(), &there) != 0) return file;
+    const bool given = chown(temporary.c_str(), there.st_uid, there.st_gid) == 0;
+    const mode_t mode = (there.st_mode & 0777) | 0600;
+    // Bits of a group that is another one are not for that.
+    chmod(temporary.c_str(), given ? mode : mode & ~mode_t{0070});
+    return file;
+  }
+  // An error with the file's name in place of the temporary one, which nobody has given.
+  absl::Status Told(const absl::Status& status) const {
+    if (!absl::StrContains(status.message(), temporary)) return status;
+    return absl::Status(status.code(),
+                        absl::StrReplaceAll(status.message(), {{temporary, target}}));
+  }
 };
-
-// Permissions of a file are those of the one that it replaces, which its owner may read and write.
-mode_t ModeAt(const std::string& target) {
-  struct stat there = {};
-  return stat(target.c_str(), &there) == 0 ? (there.st_mode & 0777) | 0600 : 0644;
-}
 
 }  // namespace
 
@@ -106,8 +130,9 @@ absl::StatusOr<std::string> PathToReplace(absl::string_view path) {
 
 absl::Status CheckPublishable(FileSystem& files, absl::string_view path) {
   KILN_ASSIGN_OR_RETURN(const Place place, Place::Of(files, path));
-  KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(place.temporary, 0644));
-  KILN_RETURN_IF_ERROR(file->Close());
+  const auto file = place.Create(files);
+  if (!file.ok()) return place.Told(file.status());
+  KILN_RETURN_IF_ERROR((*file)->Close());
   return files.Unlink(place.temporary);
 }
 
@@ -115,16 +140,15 @@ absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write) {
   KILN_ASSIGN_OR_RETURN(const Place place, Place::Of(files, path));
   const auto written = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const auto file,
-                          files.CreateExclusive(place.temporary, ModeAt(place.target)));
+    KILN_ASSIGN_OR_RETURN(const auto file, place.Create(files));
     KILN_RETURN_IF_ERROR(write(*file));
     KILN_RETURN_IF_ERROR(file->Sync());
     KILN_RETURN_IF_ERROR(file->Close());
     return files.Rename(place.temporary, place.target);
   };
-  if (absl::Status status = written(); !status.ok()) {
+  if (const absl::Status status = written(); !status.ok()) {
     files.Unlink(place.temporary).IgnoreError();
-    return status;
+    return place.Told(status);
   }
   return files.SyncDir(FolderOf(place.target));
 }

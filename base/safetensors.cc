@@ -146,8 +146,9 @@ absl::StatusOr<Safetensors> ParseSafetensors(absl::string_view bytes,
   const uint64_t length = LoadU64(bytes);
   const absl::string_view rest = bytes.substr(kLengthBytes);
   if (length > kMaxSafetensorsHeader)
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the header has ", length, " bytes, the limit is ", kMaxSafetensorsHeader));
+    return absl::ResourceExhaustedError(absl::StrCat("the header has ", length,
+                                                     " bytes, the limit is ", kMaxSafetensorsHeader,
+                                                     "; is it a file of safetensors?"));
   if (length > rest.size())
     return absl::DataLossError(absl::StrCat("the header has ", length, " bytes, the file ",
                                             rest.size(), " behind its length"));

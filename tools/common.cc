@@ -367,27 +367,13 @@ void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::
   std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
-absl::Status WriteFileDurably(const std::string& wanted, const std::string& bytes) {
-  return WriteFileDurably(wanted, [&](WritableFile& file) { return file.Append(bytes); });
+absl::Status WriteFileDurably(const std::string& path, const std::string& bytes) {
+  return WriteFileDurably(path, [&](WritableFile& file) { return file.Append(bytes); });
 }
 
-absl::Status WriteFileDurably(const std::string& wanted,
+absl::Status WriteFileDurably(const std::string& path,
                               const std::function<absl::Status(WritableFile&)>& write) {
-  FileSystem& files = RealFileSystem();
-  KILN_ASSIGN_OR_RETURN(const std::string path, PathToReplace(wanted));
-  const std::string temporary = absl::StrCat(path, ".", UniqueName());
-  const auto written = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(const auto file, files.CreateExclusive(temporary, 0644));
-    absl::Status done = write(*file);
-    if (done.ok()) done = file->Sync();
-    if (const absl::Status closed = file->Close(); done.ok()) done = closed;
-    if (done.ok()) done = files.Rename(temporary, path);
-    if (!done.ok()) files.Unlink(temporary).IgnoreError();
-    return done;
-  };
-  const absl::Status done = written();
-  // Errors are about the file that was asked for.
-  return absl::Status(done.code(), absl::StrReplaceAll(done.message(), {{temporary, path}}));
+  return PublishFile(RealFileSystem(), path, write);
 }
 
 void Note(const CommonOptions& options, const std::string& line) {

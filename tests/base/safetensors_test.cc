@@ -109,7 +109,8 @@ TEST(Safetensors, ReadsWhatItWrites) {
   const std::string first = ReadAll(path);
   KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors, metadata));
   EXPECT_EQ(ReadAll(path), first);
-  EXPECT_NE(access((path + ".tmp").c_str(), F_OK), 0);
+  const std::filesystem::directory_iterator files(std::filesystem::path(path).parent_path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 TEST(Safetensors, WritersOfOneFileWaitForEachOther) {
@@ -130,10 +131,24 @@ TEST(Safetensors, PermissionsOfAFileStay) {
   const std::string path = Folder() + "/m.safetensors";
   const std::map<std::string, Tensor> tensors = OfAllTypes();
   KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors));
-  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-  KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors));
-  KILN_ASSERT_OK_AND_ASSIGN(const FileInfo info, RealFileSystem().Stat(path));
-  EXPECT_EQ(info.mode, 0600u);
+  for (const mode_t mode : {0600, 0666, 0640}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), path, tensors));
+    KILN_ASSERT_OK_AND_ASSIGN(const FileInfo info, RealFileSystem().Stat(path));
+    EXPECT_EQ(info.mode, mode);
+  }
+}
+
+// No file of the user's is in the way, and names may be as long as the system lets them.
+TEST(Safetensors, OtherFilesStay) {
+  const std::string folder = Folder(), path = folder + "/m.safetensors";
+  const std::map<std::string, Tensor> tensors = OfAllTypes();
+  std::ofstream(path + ".tmp") << "mine";
+  for (const std::string& each : {path, folder + "/" + std::string(255, 'a')})
+    KILN_ASSERT_OK(WriteSafetensors(RealFileSystem(), each, tensors));
+  EXPECT_EQ(ReadAll(path + ".tmp"), "mine");
+  const absl::Status none = WriteSafetensors(RealFileSystem(), folder + "/none/m", tensors);
+  EXPECT_THAT(std::string(none.message()), testing::HasSubstr("/none/m\""));
 }
 
 TEST(Safetensors, WritesStridedTensorsDense) {

@@ -159,7 +159,7 @@ class BetweenGuardPages : public testing::Test {
     for (const auto& [target, service] : services_) {
       const std::vector<Candidate> all = CandidatesFor(kernel, sizes, ShippedMachine(target));
       for (size_t k = 0; k < all.size(); ++k) {
-        if (++met_ % every_ != 0) continue;
+        if (met_++ % every_ != 0) continue;
         const Schedule& schedule = all[k].schedule;
         SCOPED_TRACE(absl::StrCat(target.name(), ": ", schedule.ToString(), "\nat most ",
                                   FormatClass(at_most), "\n", Print(kernel)));
