@@ -190,9 +190,9 @@ Array Array::operator()(std::initializer_list<Index> places, Location where) con
     if (index.drops) dropped.push_back(axis);
     const int64_t extent = axis < rank() ? node_->type.extents[static_cast<size_t>(axis)] : 0;
     if (index.drops && axis < rank() && (begin >= extent || begin < -extent)) {
-      return Array(tracing::NewErrorNode(Invalid("array ", node_->type.ToString(), ", axis ", axis,
-                                                 ": place ", begin, " is not one of ", extent, " (",
-                                                 tracing::ToString(where), ")")));
+      return Array(tracing::NewErrorNode(
+          Invalid("array ", node_->type.ToString(), ", axis ", axis, ": index ", begin,
+                  " is out of bounds for ", extent, " elements (", tracing::ToString(where), ")")));
     }
   }
   const Operand self(*this, where);

@@ -31,13 +31,17 @@ constexpr ErrorText kTexts[kNumTraceErrors] = {
      "capture_as_const"},
     {"too many operations", "let the function make the same calls each time"},
     {"too few operations", "let the function make the same calls each time"},
-    {"read", "read the same values at the same places each time, or in ExcludeFromTrace"},
+    {"read",
+     "read the same values at the same places each time, or in ExcludeFromTrace "
+     "(Python: kiln.Excluded)"},
     {"unreadable", "keep the array alive in the first call too, or return it"},
     {"results", "return the same values of the function each time"},
     {"arguments", "call it with as many arguments as it was recorded with"},
     {"exclusion", "begin and end regions left out of the trace at the same places each time"},
     {"nested",
-     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace serves too"},
+     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace (Python: "
+     "kiln.Excluded) "
+     "serves too"},
     {"thread", "one thread at a time calls a traced function and uses its values"},
     {"not frozen", "trace it, which checks each call"},
 };

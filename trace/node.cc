@@ -75,8 +75,8 @@ Node* NewErrorNode(absl::Status status) {
 void FreeNode(Node* node) {
   if (node->ready()) node->DropTensor();
   if (node->never_ready()) node->error = absl::OkStatus();
-  FreeNodes* const nodes = OfThread();
-  if (nodes == nullptr || !nodes->Keep(node)) delete node;
+  // A thread that made none has no list, and gets none: it may be closing the library.
+  if (free_nodes == nullptr || !free_nodes->Keep(node)) delete node;
 }
 
 }  // namespace kiln::tracing
