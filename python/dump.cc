@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kiln/trace_dump.h"
 #include "python/bindings.h"
 
@@ -110,7 +112,16 @@ void BindDump(nb::module_& module) {
       .def_ro("on_vm", &DumpInfo::on_vm, "Of these, those without code.")
       .def_ro("inputs", &DumpInfo::inputs)
       .def_ro("outputs", &DumpInfo::outputs)
-      .def_ro("parameters", &DumpInfo::parameters);
+      .def_ro("parameters", &DumpInfo::parameters)
+      .def(
+          "__repr__",
+          [](const DumpInfo& info) {
+            return absl::StrCat("DumpInfo(operations=", info.operations, ", bytes=", info.bytes,
+                                ", kernels=", info.kernels, ", on_vm=", info.on_vm, ", inputs=[\"",
+                                absl::StrJoin(info.inputs, "\", \""), "\"], outputs=[\"",
+                                absl::StrJoin(info.outputs, "\", \""), "\"])");
+          },
+          nb::sig("def __repr__(self) -> str"));
 }
 
 }  // namespace kiln::python

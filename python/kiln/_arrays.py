@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kiln.Array does in Python: places of it, and NumPy's functions on it."""
+import inspect
 import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from kiln import _kiln
@@ -18,11 +20,22 @@ def dtype_name(dtype: Any) -> str:
     return str(numpy.dtype(dtype).name)
 
 
+def by_place(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call that names some, by their places alone."""
+    if not named:
+        return arguments
+    bound = inspect.signature(function).bind(*arguments, **named)
+    if bound.kwargs:
+        raise TypeError(f"{function.__name__}: {', '.join(bound.kwargs)} can be given by name alone, and a traced or differentiated function "
+                        "takes arguments by place; write a function that gives it")
+    return bound.args
+
+
 def _whole(array: _kiln.Array, places: tuple[Any, ...]) -> list[Any]:
     """Places for each axis, without an Ellipsis."""
     given = sum(place is not None and place is not Ellipsis for place in places)
     if given > array.ndim:
-        raise IndexError(f"array: {given} places for {array.ndim} axes")
+        raise IndexError(f"array: {given} indices for {array.ndim} axes")
     if sum(place is Ellipsis for place in places) > 1:
         raise IndexError("array: more than one Ellipsis")
     if not any(place is Ellipsis for place in places):
@@ -52,10 +65,10 @@ def check_places(places: Any, extent: int, axis: int) -> Any:
         return places
     known = numpy.asarray(places)
     if known.dtype.kind not in "iu":
-        raise IndexError(f"array: places are {known.dtype.name}, expected whole numbers")
+        raise IndexError(f"array: indices are {known.dtype.name}, expected whole numbers")
     for place in (known.min(), known.max()) if known.size else ():
         if not -extent <= place < extent:
-            raise IndexError(f"array: place {place} of axis {axis}, which has {extent}")
+            raise IndexError(f"array: index {place} is out of bounds for axis {axis} of {extent} elements")
     return places
 
 
@@ -70,7 +83,7 @@ def get(array: _kiln.Array, key: Any) -> _kiln.Array:
             kept += 1
             continue
         if isinstance(place, bool) or getattr(place, "dtype", None) == "bool":
-            raise TypeError("array: a place is of bools, which does not choose elements; numpy.where does, and keeps the shape")
+            raise TypeError("array: an index is of bools, which does not choose elements; numpy.where does, and keeps the shape")
         extent = array.shape[axis]
         if isinstance(place, slice):
             begin, end, step = place.indices(extent)
@@ -84,7 +97,7 @@ def get(array: _kiln.Array, key: Any) -> _kiln.Array:
             kept += 1
         elif (at := _index(place)) is not None:
             if not -extent <= at < extent:
-                raise IndexError(f"array: place {at} of axis {axis}, which has {extent}")
+                raise IndexError(f"array: index {at} is out of bounds for axis {axis} of {extent} elements")
             starts.append(at % extent)
             ends.append(at % extent + 1)
             steps.append(1)
@@ -93,7 +106,7 @@ def get(array: _kiln.Array, key: Any) -> _kiln.Array:
         elif not isinstance(key, tuple) or len(key) == 1:
             return _one("gather", (array, check_places(place, extent, 0)), {"axis": 0})
         else:
-            raise TypeError(f"array: a place is {type(place).__name__}, expected int, slice, None, Ellipsis, or one array alone")
+            raise TypeError(f"array: an index is {type(place).__name__}, expected int, slice, None, Ellipsis, or one array alone")
         axis += 1
     if axes:
         array = _one("slice", (array,), {"starts": starts, "ends": ends, "axes": axes, "steps": steps})
@@ -163,6 +176,8 @@ def expect_none(name: str, **given: Any) -> None:
 def reduce(name: str, array: Any, axis: Any, keepdims: bool, **more: Any) -> _kiln.Array:
     """A reduction over an axis, several, none, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
     expect_none(name, **more)
+    if name == "reduce_mean" and "float" not in array.dtype:
+        raise TypeError(f"mean: the array is {array.dtype}, expected floats; cast it (kiln.ops.cast)")
     axes = None if axis is None else whole_numbers(axis)
     if axes == []:  # of NumPy no axis; of an operator all of them
         array, axes, keepdims = _one("unsqueeze", (array,), {"axes": [array.ndim]}), [array.ndim], False

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln import _kiln
+from kiln._arrays import by_place
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
@@ -34,8 +35,8 @@ def _differentiated(function: Callable[..., Any], argnums: int | Sequence[int], 
         raise ValueError(f"argnums: is {argnums!r}, expected numbers of arguments from 0 on, each once")
 
     @functools.wraps(function)
-    def differentiated(*arguments: Any) -> Any:
-        returned, gradients = _kiln.differentiate(function, arguments, by, with_values)
+    def differentiated(*arguments: Any, **named: Any) -> Any:
+        returned, gradients = _kiln.differentiate(function, by_place(function, arguments, named), by, with_values)
         given = gradients[0] if isinstance(argnums, int) else gradients
         return (returned, given) if with_values else given
 

@@ -891,6 +891,8 @@ class DumpInfo:
     @property
     def parameters(self) -> list[str]: ...
 
+    def __repr__(self) -> str: ...
+
 class Trace:
     """What kiln.trace is made of."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from kiln import _kiln, _settings
+from kiln._arrays import by_place
 
 
 class TraceStats(TypedDict):
@@ -33,8 +34,8 @@ class Traced:
         self._function = function
         self._trace = _kiln.Trace(name, symbolic, capture_as_const, record_only, symbolic_shape, profiling, options, frozen)
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self._trace.call(self._function, arguments)
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._trace.call(self._function, by_place(self._function, arguments, named))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A traced method: its object is passed on as it is."""

@@ -140,9 +140,22 @@ class Arrays(unittest.TestCase):
         np.copyto(into, x)
         np.testing.assert_array_equal(into, x)
 
+    def test_named_arguments_are_passed_by_place(self):
+        def f(x, y, scale=2.0, *, shift=0.0):
+            return (x - y) * scale + shift
+
+        x = kiln.array(np.arange(3, dtype="f"))
+        np.testing.assert_array_equal(kiln.trace(f)(x, scale=3.0, y=x * 0), [0, 3, 6])
+        loss = kiln.value_and_grad(lambda x, y, scale=2.0: np.sum((x - y) * scale))
+        self.assertEqual(loss(x, scale=3.0, y=x * 0)[0].item(), 9)
+        with self.assertRaisesRegex(TypeError, "f: shift can be given by name alone"):
+            kiln.trace(f)(x, x, shift=1.0)
+        with self.assertRaisesRegex(TypeError, "scales"):
+            kiln.trace(f)(x, x, scales=1.0)
+
     def test_what_kiln_has_not_of_numpy_is_a_type_error(self):
         x = kiln.array(np.arange(6).reshape(2, 3))
-        for f in (lambda: np.median(x), lambda: np.sort(x), lambda: np.sum(x, dtype="f"), lambda: np.sum(x, where=x > 0), lambda: np.mean(x),
+        for f in (lambda: np.median(x), lambda: np.sort(x), lambda: np.sum(x, dtype="f"), lambda: np.sum(x, where=x > 0), lambda: np.mean(x), lambda: x.mean(),
                   lambda: np.where(x), lambda: np.pad(x, 1, "edge"), lambda: np.linalg.norm(x, 1), lambda: np.concatenate([x, x], out=np.zeros(1))):
             with self.assertRaises(TypeError, msg=inspect.getsource(f)):
                 f()
@@ -490,6 +503,7 @@ class Dumps(unittest.TestCase):
         for end in ("onnx", "graph", "kiln"):
             path = os.path.join(self.folder, f"layer.{end}")
             info = layer.dump(path, arg_names=["x"], output_names=["y"])
+            self.assertIn('inputs=["x"], outputs=["y"]', repr(info))
             self.assertEqual((info.inputs, info.outputs, info.bytes), (["x"], ["y"], os.path.getsize(path)))
             model = kiln.load(path) if end == "kiln" else kiln.compile(path, **VM)
             np.testing.assert_allclose(model(x=self.x), self.want, rtol=1e-6)
