@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_system.h"
+#include "base/printable.h"
 #include "base/publish_file.h"
 #include "base/status.h"
 #include "base/status_macros.h"
@@ -46,7 +49,7 @@ struct TrainFlags {
   std::string output_name, labels_name = "labels", checkpoint, output, curve;
   std::vector<std::string> data, eval, parameters, frozen;
   int epochs = 1, batch = 32, micro_batches = 1, save_every = 0;
-  uint64_t seed = 0;
+  int64_t seed = 0;
   double clip_norm = 0, clip_value = 0;
   bool resume = false;
 };
@@ -56,7 +59,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
     return Invalid("device \"reference\": the interpreter does not train; use --device cpu");
   if (!flags.common.shapes.empty() || !flags.common.dims.empty())
     return Invalid("--shape, --dim: kiln train has shapes from its data; leave them out");
-  if (flags.seed > UINT32_MAX)
+  if (flags.seed < 0 || flags.seed > UINT32_MAX)
     return Invalid("--seed ", flags.seed, ": a seed is from 0 to ", UINT32_MAX);
   TrainerOptions options;
   KILN_ASSIGN_OR_RETURN(options.compile, ToCompileOptions(flags.common));
@@ -76,6 +79,22 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
   options.seed = static_cast<uint32_t>(flags.seed);
   options.precision = *ParseDType(flags.precision);
   return options;
+}
+
+std::vector<std::string> NamesOf(const std::vector<PortInfo>& ports) {
+  std::vector<std::string> names;
+  for (const PortInfo& port : ports) names.push_back(port.name);
+  return names;
+}
+
+std::string TrainedText(const std::vector<std::string>& names, bool all) {
+  constexpr size_t kMost = 4;
+  std::string text = absl::StrCat("trains ", names.size(), " tensors: ");
+  for (size_t k = 0; k < names.size() && (all || k < kMost); ++k)
+    absl::StrAppend(&text, k == 0 ? "" : ", ", Printable(names[k]));
+  if (!all && names.size() > kMost)
+    absl::StrAppend(&text, " and ", names.size() - kMost, " more (-v lists them)");
+  return text;
 }
 
 // Ctrl-C and SIGTERM wait until a step has ended, and its checkpoint is written.
@@ -153,6 +172,7 @@ class Run {
       ignored_ = entropy->ignore_index;
     if (const absl::Status read = ReadData(); !read.ok()) return Fail(read, UsageExit(read));
     if (const absl::Status begun = Begin(); !begun.ok()) return Fail(begun, UsageExit(begun));
+    Note(flags_.common, TrainedText(NamesOf(trainer_->parameters()), flags_.common.verbose));
     if (const int exit = Epochs(); exit != kExitOk) return exit;
     return Finish();
   }
@@ -188,20 +208,23 @@ class Run {
 
   // A new history, or that of the checkpoint.
   absl::Status Begin() {
-    history_.data = {flags_.seed, train_.size(), flags_.batch};
+    history_.data = {static_cast<uint64_t>(flags_.seed), train_.size(), flags_.batch};
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
     // What cannot be written in the end is said before hours of training.
     if (!flags_.output.empty() && !absl::EndsWith(flags_.output, ".onnx"))
       return Invalid("--output ", flags_.output,
                      ": the trained model is an ONNX file; give a name ", "that ends in .onnx");
-    std::map<std::string, absl::string_view> written;
+    namespace fs = std::filesystem;
+    std::error_code error;
+    std::map<fs::path, absl::string_view> written;
     for (const auto& [flag, path] :
          {std::pair("--checkpoint", &flags_.checkpoint), std::pair("--output", &flags_.output),
           std::pair("--curve", &flags_.curve)}) {
       if (path->empty()) continue;
       KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
-      const auto [other, first] = written.emplace(*path, flag);
+      KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(*path));
+      const auto [other, first] = written.emplace(fs::weakly_canonical(target, error), flag);
       if (!first)
         return Invalid(flag, " ", *path, ": ", other->second, " is the same file; give another");
     }
@@ -215,20 +238,23 @@ class Run {
                      " samples, this one has --seed ", flags_.seed, ", --batch ", flags_.batch,
                      " and ", train_.size(), "; give the same");
     history_ = std::move(saved);
-    Note(flags_.common, absl::StrCat("goes on behind step ", trainer_->step()));
+    saved_ = true;
+    Note(flags_.common, absl::StrCat("goes on after step ", trainer_->step()));
     return absl::OkStatus();
   }
 
   absl::Status Save() {
     if (flags_.checkpoint.empty()) return absl::OkStatus();
-    return trainer_->Save(flags_.checkpoint, {{kHistoryKey, ToText(history_)}});
+    KILN_RETURN_IF_ERROR(trainer_->Save(flags_.checkpoint, {{kHistoryKey, ToText(history_)}}));
+    saved_ = true;
+    return absl::OkStatus();
   }
 
   int Epochs() {
     const Interrupts interrupts;
     while (history_.epoch < flags_.epochs) {
-      const std::vector<int64_t> order =
-          Shuffled(train_.size(), flags_.seed, static_cast<uint64_t>(history_.epoch));
+      const std::vector<int64_t> order = Shuffled(train_.size(), static_cast<uint64_t>(flags_.seed),
+                                                  static_cast<uint64_t>(history_.epoch));
       while (history_.next < batches_) {
         if (const int exit = Step(order); exit != kExitOk) return exit;
         const int signal = interrupts.Come();
@@ -238,8 +264,8 @@ class Run {
         if (signal == 0) continue;
         Note(flags_.common,
              flags_.checkpoint.empty()
-                 ? absl::StrCat("interrupted behind step ", trainer_->step())
-                 : absl::StrCat("interrupted; --resume goes on behind step ", trainer_->step()));
+                 ? absl::StrCat("interrupted after step ", trainer_->step())
+                 : absl::StrCat("interrupted; --resume goes on after step ", trainer_->step()));
         interrupts.End(signal);
       }
       if (const int exit = EndEpoch(); exit != kExitOk) return exit;
@@ -261,10 +287,10 @@ class Run {
       first_loss_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
     step_ms_.push_back(ms);
     if (!std::isfinite(*loss)) {
-      std::cerr << "kiln: the loss of step " << trainer_->step() << " is " << *loss
+      std::cerr << "kiln: the loss of step " << trainer_->step() << " is "
+                << (std::isnan(*loss) ? "not a number" : "infinite")
                 << "; lower the learning rate or clip gradients"
-                << (flags_.checkpoint.empty() ? "" : "; the last checkpoint is from before")
-                << "\n";
+                << (saved_ ? "; the last checkpoint is from before" : "") << "\n";
       return kExitDiffers;
     }
     history_.lr = lr;
@@ -360,6 +386,7 @@ class Run {
       PrintJson("train", flags_.common,
                 {{"steps", trainer_->step()},
                  {"parameters", trainer_->parameters().size()},
+                 {"trained", NamesOf(trainer_->parameters())},
                  {"epochs", std::move(epochs)},
                  {"first_loss_ms", first_loss_ms_},
                  {"step_ms", Median()}});
@@ -386,6 +413,7 @@ class Run {
   int64_t batches_ = 0;             // of an epoch
   TrainHistory history_;
   double first_loss_ms_ = 0;
+  bool saved_ = false;  // there is a checkpoint
   std::vector<double> step_ms_;
 };
 
@@ -427,11 +455,12 @@ void AddTrainingFlags(Flags& command, TrainFlags& flags) {
   command
       .Option("--schedule", flags.schedule,
               "constant, cosine:steps=N,lowest=L, step:every=N,factor=F, exponential:factor=F; "
-              "each with warmup=N")
+              "each with warmup=N,warmup_start=X")
       .ShowDefault();
   command
       .Option("--parameters", flags.parameters,
-              "Patterns of names of what is trained (default: all but scalars)")
+              "Patterns of names of what is trained (default: tensors that the model stores, but "
+              "scalars)")
       .List();
   command.Option("--freeze", flags.frozen, "Patterns of names of what is not").List();
   command.Option("--clip-norm", flags.clip_norm, "Norm that all gradients together have at most")

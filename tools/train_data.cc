@@ -89,7 +89,8 @@ absl::StatusOr<Samples> Samples::Read(const std::string& flag, const std::vector
                      "\" is one number; samples lie along the first ", "dim");
     if (samples.tensors_.empty()) samples.size_ = tensor->shape()[0];
     if (tensor->shape()[0] != samples.size_)
-      return Invalid(flag, ": input \"", port.name, "\" has ", tensor->shape()[0], " samples, \"",
+      return Invalid(&port == &ports.back() && !labels.empty() ? labels_flag : flag, ": input \"",
+                     port.name, "\" has ", tensor->shape()[0], " samples, \"",
                      samples.tensors_[0].first, "\" has ", samples.size_);
     samples.tensors_.emplace_back(port.name, *std::move(tensor));
     given.erase(found);

@@ -38,7 +38,7 @@ namespace {
 using training::Plan;
 
 constexpr char kTraining[] = "training";
-constexpr int64_t kSteadySteps = 2000;  // before the loss scale grows
+constexpr int64_t kGrowthInterval = 2000;  // finite steps before the loss scale doubles
 
 // A compiled program, and the one context that runs it.
 struct Program {
@@ -50,12 +50,12 @@ struct Program {
   }
 
   // Binds the next inputs, and the next outputs.
-  absl::Status In(const Tensor& tensor) { return context.Bind(next_input++, tensor); }
-  absl::Status In(const std::vector<Tensor>& tensors) {
-    for (const Tensor& tensor : tensors) KILN_RETURN_IF_ERROR(In(tensor));
+  absl::Status BindInputs(const Tensor& tensor) { return context.Bind(next_input++, tensor); }
+  absl::Status BindInputs(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) KILN_RETURN_IF_ERROR(BindInputs(tensor));
     return absl::OkStatus();
   }
-  absl::Status Out(const std::vector<Tensor>& tensors) {
+  absl::Status BindOutputs(const std::vector<Tensor>& tensors) {
     for (const Tensor& tensor : tensors)
       KILN_RETURN_IF_ERROR(context.BindOutput(next_output++, tensor));
     return absl::OkStatus();
@@ -85,7 +85,7 @@ struct Programs {
 // One element in memory of its own.
 absl::StatusOr<Tensor> Scalar(DType type) { return TryAllocate(type, {}); }
 
-absl::StatusOr<std::vector<Tensor>> Likes(const std::vector<Tensor>& tensors) {
+absl::StatusOr<std::vector<Tensor>> EmptyLikes(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> made;
   for (const Tensor& tensor : tensors) {
     KILN_ASSIGN_OR_RETURN(made.emplace_back(), TryAllocate(tensor.dtype(), tensor.shape()));
@@ -186,16 +186,16 @@ absl::Status Trainer::Impl::Prepare() {
   outputs = PortsOf(plan->model, false);
   parameters = training::PortsOf(plan->choice.parameters);
   statistics = training::PortsOf(plan->choice.statistics);
-  KILN_ASSIGN_OR_RETURN(sums, Likes(state.parameters));
-  KILN_ASSIGN_OR_RETURN(statistics_now, Likes(state.statistics));
-  KILN_ASSIGN_OR_RETURN(statistics_next, Likes(state.statistics));
+  KILN_ASSIGN_OR_RETURN(sums, EmptyLikes(state.parameters));
+  KILN_ASSIGN_OR_RETURN(statistics_now, EmptyLikes(state.statistics));
+  KILN_ASSIGN_OR_RETURN(statistics_next, EmptyLikes(state.statistics));
   KILN_ASSIGN_OR_RETURN(draws, Scalar(DType::kI64));
   KILN_ASSIGN_OR_RETURN(t, Scalar(DType::kI64));
   KILN_ASSIGN_OR_RETURN(lr, Scalar(DType::kF64));
   KILN_ASSIGN_OR_RETURN(scale, Scalar(DType::kF32));
   KILN_ASSIGN_OR_RETURN(share, Scalar(DType::kF32));
   if (options.micro_batches == 1) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(part, Likes(state.parameters));
+  KILN_ASSIGN_OR_RETURN(part, EmptyLikes(state.parameters));
   return absl::OkStatus();
 }
 
@@ -221,21 +221,22 @@ absl::StatusOr<double> Trainer::Impl::RunPart(const std::vector<Tensor>& given, 
   const auto labels = given.begin() + static_cast<std::ptrdiff_t>(own);
   Program& run = *gradients;
   run.Rebind();
-  KILN_RETURN_IF_ERROR(run.In(std::vector<Tensor>(given.begin(), labels)));
-  KILN_RETURN_IF_ERROR(run.In(state.parameters));
-  KILN_RETURN_IF_ERROR(run.In(first ? state.statistics : statistics_now));
-  KILN_RETURN_IF_ERROR(run.In({draws, scale}));
-  KILN_RETURN_IF_ERROR(run.In(std::vector<Tensor>(labels, given.end())));
+  KILN_RETURN_IF_ERROR(run.BindInputs(std::vector<Tensor>(given.begin(), labels)));
+  KILN_RETURN_IF_ERROR(run.BindInputs(state.parameters));
+  KILN_RETURN_IF_ERROR(run.BindInputs(first ? state.statistics : statistics_now));
+  KILN_RETURN_IF_ERROR(run.BindInputs({draws, scale}));
+  KILN_RETURN_IF_ERROR(run.BindInputs(std::vector<Tensor>(labels, given.end())));
   run.next_output = 1;  // the loss lies in the context
-  KILN_RETURN_IF_ERROR(run.Out(first ? sums : part));
-  KILN_RETURN_IF_ERROR(run.Out(statistics_next));
+  KILN_RETURN_IF_ERROR(run.BindOutputs(first ? sums : part));
+  KILN_RETURN_IF_ERROR(run.BindOutputs(statistics_next));
   KILN_RETURN_IF_ERROR(run.context.Run());
   std::swap(statistics_now, statistics_next);
   KILN_ASSIGN_OR_RETURN(const Tensor loss, run.context.Output(size_t{0}));
   if (first) return ReadFloat(loss, 0);
   sum->Rebind();
-  for (size_t g = 0; g < sums.size(); ++g) KILN_RETURN_IF_ERROR(sum->In({sums[g], part[g]}));
-  KILN_RETURN_IF_ERROR(sum->Out(sums));
+  for (size_t g = 0; g < sums.size(); ++g)
+    KILN_RETURN_IF_ERROR(sum->BindInputs({sums[g], part[g]}));
+  KILN_RETURN_IF_ERROR(sum->BindOutputs(sums));
   KILN_RETURN_IF_ERROR(sum->context.Run());
   return ReadFloat(loss, 0);
 }
@@ -249,12 +250,12 @@ absl::Status Trainer::Impl::ApplyGradients() {
   Program& run = *update;
   run.Rebind();
   for (size_t g = 0; g < sums.size(); ++g) {
-    KILN_RETURN_IF_ERROR(run.In({state.parameters[g], sums[g]}));
-    KILN_RETURN_IF_ERROR(run.In(state.moments[g]));
-    KILN_RETURN_IF_ERROR(run.Out({state.parameters[g]}));
-    KILN_RETURN_IF_ERROR(run.Out(state.moments[g]));
+    KILN_RETURN_IF_ERROR(run.BindInputs({state.parameters[g], sums[g]}));
+    KILN_RETURN_IF_ERROR(run.BindInputs(state.moments[g]));
+    KILN_RETURN_IF_ERROR(run.BindOutputs({state.parameters[g]}));
+    KILN_RETURN_IF_ERROR(run.BindOutputs(state.moments[g]));
   }
-  KILN_RETURN_IF_ERROR(run.In({lr, t, share}));
+  KILN_RETURN_IF_ERROR(run.BindInputs({lr, t, share}));
   if (const absl::Status status = run.context.Run(); !status.ok()) {
     lost = true;
     return Annotate(status,
@@ -271,7 +272,7 @@ absl::Status Trainer::Impl::ApplyGradients() {
   if (!scaled) return absl::OkStatus();
   counts.steady = finite ? counts.steady + 1 : 0;
   if (!finite) counts.scale = std::max(counts.scale / 2, training::kLeastScale);
-  if (counts.steady >= kSteadySteps) {
+  if (counts.steady >= kGrowthInterval) {
     counts.steady = 0;
     counts.scale = std::min(counts.scale * 2, training::kLargestScale);
   }
@@ -309,10 +310,10 @@ absl::StatusOr<std::vector<Tensor>> Trainer::Impl::Infer(std::optional<Program>&
   }
   const auto labels = tensors.begin() + static_cast<std::ptrdiff_t>(model_inputs.size());
   program->Rebind();
-  KILN_RETURN_IF_ERROR(program->In(std::vector<Tensor>(tensors.begin(), labels)));
-  KILN_RETURN_IF_ERROR(program->In(state.parameters));
-  KILN_RETURN_IF_ERROR(program->In(state.statistics));
-  KILN_RETURN_IF_ERROR(program->In(std::vector<Tensor>(labels, tensors.end())));
+  KILN_RETURN_IF_ERROR(program->BindInputs(std::vector<Tensor>(tensors.begin(), labels)));
+  KILN_RETURN_IF_ERROR(program->BindInputs(state.parameters));
+  KILN_RETURN_IF_ERROR(program->BindInputs(state.statistics));
+  KILN_RETURN_IF_ERROR(program->BindInputs(std::vector<Tensor>(labels, tensors.end())));
   KILN_RETURN_IF_ERROR(program->context.Run());
   std::vector<Tensor> made;
   for (size_t k = 0; k < outputs.size() + (with_loss ? 1 : 0); ++k) {

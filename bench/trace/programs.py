@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ten programs of bench/trace/programs.cc in Python, and their inputs.
+"""The ten programs of bench/trace/kiln_programs.cc in Python, and their inputs.
 
 A program is a function of (library, arrays); a library has NumPy's names. Dr.Jit's differ in a few (DrJit in peers.py).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that depend on a name and a place alone, as bench/training/network.cc makes them, too: initial parameters, data, directions."""
+"""Numbers that depend on a name and a place alone, as tests/training/network.cc makes them, too: initial parameters, data, directions."""
 import numpy as np
 
 MASK = (1 << 64) - 1

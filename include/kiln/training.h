@@ -7,11 +7,12 @@
 //       .lr = 3e-4, .warmup = 1000, .decay = kiln::training::CosineDecay{100'000}};
 //   kiln::training::LearningRate(schedule, step);  // 0 at step 0, 3e-4 at step 1000
 //
-// The formulas are those of torch.optim (2.x, its defaults too) but for Lion, which is that of Chen
-// et al., "Symbolic discovery of optimization algorithms" (2023). Below, t counts updates from 1, p
-// is a parameter, g its gradient, lr the learning rate; moments (buffer, m, v, sum, ...) begin as
-// zeros. What all elements share (bias corrections) is computed in f64 from lr and t and rounded
-// once to the type that the update computes in: the parameter's, f32 for 16-bit floats.
+// The formulas are those of torch.optim (2.x, its defaults too but for the learning rate, which is
+// 1e-3 for all) and for Lion that of Chen et al., "Symbolic discovery of optimization algorithms"
+// (2023). Below, t counts updates from 1, p is a parameter, g its gradient, lr the learning rate;
+// moments (buffer, m, v, sum, ...) begin as zeros. What all elements share (bias corrections) is
+// computed in f64 from lr and t and rounded once to the type that the update computes in: the
+// parameter's, f32 for 16-bit floats.
 #ifndef KILN_TRAINING_H_
 #define KILN_TRAINING_H_
 

@@ -393,7 +393,7 @@ TEST_F(TrainTest, ResumedRunsEndWithTheSameBytes) {
   ASSERT_EQ(Kiln(Command({"--epochs", "2", "--checkpoint", state_})).exit, 0);
   const ProcessResult rest = Kiln(Command({"--epochs", "4", "--checkpoint", state_, "--resume"}));
   ASSERT_EQ(rest.exit, 0) << rest.err;
-  EXPECT_THAT(rest.err, HasSubstr("goes on behind step 8"));
+  EXPECT_THAT(rest.err, HasSubstr("goes on after step 8"));
   EXPECT_EQ(Contents(state_), Contents(whole));
   Fails(Command({"--epochs", "4", "--checkpoint", state_, "--resume", "--seed", "9"}), 2,
         "the checkpoint is of a run with --seed 0");
@@ -413,7 +413,7 @@ TEST_F(TrainTest, ARunThatGoesOnAtTheEndOfAnEpochHasTheSameBytes) {
   Fails(command(state_, {"--eval", test_, "--eval-labels", bad}), 2, "is 9; classes");
   const ProcessResult rest = Kiln(command(state_, {"--resume"}));
   ASSERT_EQ(rest.exit, 0) << rest.err;
-  EXPECT_THAT(rest.err, HasSubstr("goes on behind step 4"));
+  EXPECT_THAT(rest.err, HasSubstr("goes on after step 4"));
   EXPECT_EQ(Contents(state_), Contents(whole));
 }
 
@@ -438,7 +438,7 @@ TEST_F(TrainTest, InterruptedRunsGoOn) {
     EXPECT_EQ(result.exit, -SIGINT) << result.err;
     begun = begun || !Contents(state_).empty();
     interrupted +=
-        result.err.find("interrupted; --resume goes on behind step") != std::string::npos;
+        result.err.find("interrupted; --resume goes on after step") != std::string::npos;
   }
   ASSERT_EQ(Kiln(command(state_, begun)).exit, 0);
   EXPECT_EQ(Contents(state_), Contents(whole));
@@ -461,13 +461,16 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--checkpoint", ""}), 2, "--checkpoint: is \"\", expected the name of a file");
   const std::string both = dir_.File("both.onnx");
   Fails(Command({"--checkpoint", both, "-o", both}), 2, "--checkpoint is the same file");
+  const std::string same = dir_.File("./both.onnx");
+  Fails(Command({"--checkpoint", both, "-o", same}), 2, "--checkpoint is the same file");
   Fails(Command({"--seed", "4294967296"}), 2, "--seed 4294967296: a seed is from 0 to 4294967295");
   Fails(Command({"--eval", dir_.File("none.npy")}), 7, "none.npy");
   Fails(Command({"--data", "y=" + x_}), 2, "there is no input \"y\"");
   Fails(Command({"--batch", "100", "--micro-batches", "3"}), 2, "does not divide");
   Fails(Command({"--resume"}), 2, "--checkpoint");
   Fails(Command({"--dim", "n=3"}), 2, "shapes from its data");
-  Fails(Command({"--checkpoint", dir_.File("no/such/folder")}), 7, "no/such/folder");
+  Fails(Command({"--checkpoint", dir_.File("no/such/folder")}), 7, "no/such/folder\": ");
+  Fails(Command({"--seed", "-1"}), 2, "--seed -1: a seed is from 0 to 4294967295");
   KILN_ASSERT_OK(WriteNpy(labels_, I64({64}, std::vector<double>(64, 2))));
   Fails(Command(), 2, "labels: element 0 of 16 is 2; classes are numbered from 0 to 1");
   KILN_ASSERT_OK(WriteNpy(labels_, I64({63}, std::vector<double>(63, 1))));
