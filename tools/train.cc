@@ -49,7 +49,7 @@ struct TrainFlags {
   std::string output_name, labels_name = "labels", checkpoint, output, curve;
   std::vector<std::string> data, eval, parameters, frozen;
   int epochs = 1, batch = 32, micro_batches = 1, save_every = 0;
-  int64_t seed = 0;
+  uint64_t seed = 0;
   double clip_norm = 0, clip_value = 0;
   bool resume = false;
 };
@@ -59,7 +59,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
     return Invalid("device \"reference\": the interpreter does not train; use --device cpu");
   if (!flags.common.shapes.empty() || !flags.common.dims.empty())
     return Invalid("--shape, --dim: kiln train has shapes from its data; leave them out");
-  if (flags.seed < 0 || flags.seed > UINT32_MAX)
+  if (flags.seed > UINT32_MAX)
     return Invalid("--seed ", flags.seed, ": a seed is from 0 to ", UINT32_MAX);
   TrainerOptions options;
   KILN_ASSIGN_OR_RETURN(options.compile, ToCompileOptions(flags.common));
@@ -95,6 +95,38 @@ std::string TrainedText(const std::vector<std::string>& names, bool all) {
   if (!all && names.size() > kMost)
     absl::StrAppend(&text, " and ", names.size() - kMost, " more (-v lists them)");
   return text;
+}
+
+// That what is written can be, which is said before hours of training, and replaces nothing that is
+// read; but a trained model may replace the model.
+absl::Status CheckFiles(const TrainFlags& flags) {
+  namespace fs = std::filesystem;
+  if (!flags.output.empty() && !absl::EndsWith(flags.output, ".onnx"))
+    return Invalid("--output ", flags.output,
+                   ": the trained model is an ONNX file; give a name that ends in .onnx");
+  std::error_code error;
+  std::map<fs::path, std::string> used;
+  const auto read = [&](const char* flag, const std::string& spec) {
+    used.emplace(fs::weakly_canonical(spec.substr(spec.find('=') + 1), error), flag);
+  };
+  for (const std::string& spec : flags.data) read("--data", spec);
+  for (const std::string& spec : flags.eval) read("--eval", spec);
+  if (!flags.labels.empty()) read("--labels", flags.labels);
+  if (!flags.eval_labels.empty()) read("--eval-labels", flags.eval_labels);
+  const fs::path model = fs::weakly_canonical(flags.model, error);
+  for (const auto& [flag, path] :
+       {std::pair("--checkpoint", &flags.checkpoint), std::pair("--output", &flags.output),
+        std::pair("--curve", &flags.curve)}) {
+    if (path->empty()) continue;
+    KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
+    KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(*path));
+    const fs::path file = fs::weakly_canonical(target, error);
+    const auto [other, first] = used.emplace(file, flag);
+    if (!first || (file == model && path != &flags.output))
+      return Invalid(flag, " ", *path, ": ", first ? "the model" : other->second,
+                     " is the same file; give another");
+  }
+  return absl::OkStatus();
 }
 
 // Ctrl-C and SIGTERM wait until a step has ended, and its checkpoint is written.
@@ -208,26 +240,10 @@ class Run {
 
   // A new history, or that of the checkpoint.
   absl::Status Begin() {
-    history_.data = {static_cast<uint64_t>(flags_.seed), train_.size(), flags_.batch};
+    history_.data = {flags_.seed, train_.size(), flags_.batch};
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
-    // What cannot be written in the end is said before hours of training.
-    if (!flags_.output.empty() && !absl::EndsWith(flags_.output, ".onnx"))
-      return Invalid("--output ", flags_.output,
-                     ": the trained model is an ONNX file; give a name ", "that ends in .onnx");
-    namespace fs = std::filesystem;
-    std::error_code error;
-    std::map<fs::path, absl::string_view> written;
-    for (const auto& [flag, path] :
-         {std::pair("--checkpoint", &flags_.checkpoint), std::pair("--output", &flags_.output),
-          std::pair("--curve", &flags_.curve)}) {
-      if (path->empty()) continue;
-      KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
-      KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(*path));
-      const auto [other, first] = written.emplace(fs::weakly_canonical(target, error), flag);
-      if (!first)
-        return Invalid(flag, " ", *path, ": ", other->second, " is the same file; give another");
-    }
+    KILN_RETURN_IF_ERROR(CheckFiles(flags_));
     if (!flags_.resume) return absl::OkStatus();
     if (flags_.checkpoint.empty()) return Invalid("--resume: give --checkpoint FILE to go on from");
     KILN_ASSIGN_OR_RETURN(auto metadata, trainer_->Load(flags_.checkpoint));
@@ -253,8 +269,8 @@ class Run {
   int Epochs() {
     const Interrupts interrupts;
     while (history_.epoch < flags_.epochs) {
-      const std::vector<int64_t> order = Shuffled(train_.size(), static_cast<uint64_t>(flags_.seed),
-                                                  static_cast<uint64_t>(history_.epoch));
+      const std::vector<int64_t> order =
+          Shuffled(train_.size(), flags_.seed, static_cast<uint64_t>(history_.epoch));
       while (history_.next < batches_) {
         if (const int exit = Step(order); exit != kExitOk) return exit;
         const int signal = interrupts.Come();
@@ -437,7 +453,9 @@ void AddDataFlags(Flags& command, TrainFlags& flags) {
               "Parts of a batch that run one after the other; their gradients are added")
       .Range(1, 1 << 20)
       .ShowDefault();
-  command.Option("--seed", flags.seed, "Of the order of samples, and of dropout").ShowDefault();
+  command.Option("--seed", flags.seed, "Of the order of samples, and of dropout")
+      .NotNegative()
+      .ShowDefault();
 }
 
 void AddTrainingFlags(Flags& command, TrainFlags& flags) {

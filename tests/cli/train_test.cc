@@ -437,8 +437,7 @@ TEST_F(TrainTest, InterruptedRunsGoOn) {
     if (result.exit == 0) break;
     EXPECT_EQ(result.exit, -SIGINT) << result.err;
     begun = begun || !Contents(state_).empty();
-    interrupted +=
-        result.err.find("interrupted; --resume goes on after step") != std::string::npos;
+    interrupted += result.err.find("interrupted; --resume goes on after step") != std::string::npos;
   }
   ASSERT_EQ(Kiln(command(state_, begun)).exit, 0);
   EXPECT_EQ(Contents(state_), Contents(whole));
@@ -461,6 +460,8 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--checkpoint", ""}), 2, "--checkpoint: is \"\", expected the name of a file");
   const std::string both = dir_.File("both.onnx");
   Fails(Command({"--checkpoint", both, "-o", both}), 2, "--checkpoint is the same file");
+  Fails(Command({"--checkpoint", x_}), 2, "--data is the same file");
+  Fails(Command({"--checkpoint", model_}), 2, "the model is the same file");
   const std::string same = dir_.File("./both.onnx");
   Fails(Command({"--checkpoint", both, "-o", same}), 2, "--checkpoint is the same file");
   Fails(Command({"--seed", "4294967296"}), 2, "--seed 4294967296: a seed is from 0 to 4294967295");
@@ -470,7 +471,7 @@ TEST_F(TrainTest, ExitCodesAreThoseOfOtherVerbs) {
   Fails(Command({"--resume"}), 2, "--checkpoint");
   Fails(Command({"--dim", "n=3"}), 2, "shapes from its data");
   Fails(Command({"--checkpoint", dir_.File("no/such/folder")}), 7, "no/such/folder\": ");
-  Fails(Command({"--seed", "-1"}), 2, "--seed -1: a seed is from 0 to 4294967295");
+  Fails(Command({"--seed", "-1"}), 2, "--seed: is \"-1\", expected a number >= 0");
   KILN_ASSERT_OK(WriteNpy(labels_, I64({64}, std::vector<double>(64, 2))));
   Fails(Command(), 2, "labels: element 0 of 16 is 2; classes are numbered from 0 to 1");
   KILN_ASSERT_OK(WriteNpy(labels_, I64({63}, std::vector<double>(63, 1))));
