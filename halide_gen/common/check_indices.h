@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-// kUnimplemented if an index has a coefficient beyond 32 bits.
+// kUnimplemented if an index has an offset, divisor or modulus beyond 32 bits, or a coefficient
+// whose multiples for a few neighbouring lanes are.
 absl::Status CheckIndices(const Kernel& kernel);
 
 }  // namespace kiln

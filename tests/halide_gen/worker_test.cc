@@ -17,9 +17,12 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/cpu_features.h"
+#include "halide_gen/common/check_indices.h"
 #include "halide_gen/common/files.h"
+#include "kernel/text.h"
 
 namespace kiln {
 namespace {
@@ -341,6 +344,20 @@ TEST_F(WorkerTest, ObjectsNeedNothing) {
     }
   }
   EXPECT_EQ(exported, 3u);
+}
+
+// What Halide could not fold as a 32-bit constant is said before it is asked.
+TEST(CheckIndices, RefusesCoefficientsOfMoreThan30Bits) {
+  for (const auto& [step, fits] : {std::pair(int64_t{1} << 28, true),
+                                   {int64_t{1} << 29, false},
+                                   {-(int64_t{1} << 30), false}}) {
+    const absl::StatusOr<Kernel> kernel =
+        ParseKernel(absl::StrCat("kernel v1 math 1\ndims a\nsizes n0\nin   0 f32 [n0] dense\n"
+                                 "out  0 f32 [a] dense = in0[",
+                                 step, "*a+7]\n"));
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_EQ(CheckIndices(*kernel).ok(), fits) << step;
+  }
 }
 
 }  // namespace
