@@ -65,7 +65,7 @@ class FolderLock {
   const int fd_;
 };
 
-// One for each file of a folder, that nobody else gives, and that is short where the file's is long.
+// One for each file of a folder that nobody else gives, and short where the file's is long.
 std::string TemporaryName(absl::string_view target) {
   const Xxh3Digest digest = Xxh3(target.substr(target.rfind('/') + 1));
   const auto* const bytes = reinterpret_cast<const char*>(digest.data());

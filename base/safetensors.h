@@ -47,11 +47,10 @@ absl::StatusOr<Safetensors> ReadSafetensors(FileSystem& files, absl::string_view
 absl::StatusOr<Safetensors> ParseSafetensors(absl::string_view bytes,
                                              const std::shared_ptr<const void>& owner);
 
-// Replaces the file, or leaves it: all is written to a file beside it, which gets the name once it
-// is on the disk, and a process that is killed at any moment leaves one or the other. One writer of
-// a path at a time. Equal tensors give equal bytes: wider elements come first, then by name, so that
-// all are aligned. Non-dense tensors are written dense; kInvalidArgument: a name or metadata that
-// is not UTF-8, a name that is reserved, a tensor that is not on the CPU.
+// Replaces the file, or leaves it (PublishFile). Equal tensors are equal bytes: wider elements come
+// first, then by name, so that all are aligned. Non-dense tensors are written dense;
+// kInvalidArgument: a name or metadata that is not UTF-8, a name that is reserved, a tensor that is
+// not on the CPU.
 absl::Status WriteSafetensors(FileSystem& files, absl::string_view path,
                               const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
