@@ -212,7 +212,7 @@ const Row kRows[] = {
     {"ops", "--onnx", "--onnx", 0, "GlobalAveragePool"},
     {"ops", "--onnx", "--onnx --json", 0, "\"kind\": \"composed\""},
     {"ops", "--gradients", "--gradients", 0, "a tie: half each"},
-    {"ops", "--gradients", "--gradients --json", 0, "\"none\": \"gives truths\""},
+    {"ops", "--gradients", "--gradients --json", 0, "\"none\": \"gives booleans\""},
     {"ops", "--json", "--json", 0, "kiln.ops/1"},
     {"ops", "--quiet", "-q", 0, "relu"},
     {"ops", "--verbose", "-v", 0, "relu"},
