@@ -50,7 +50,8 @@ const Outcome kRight = {}, kUnseen = {{}, false}, kUnfrozen = {{E::kNotFrozen}};
 const Outcome kConst = {{E::kConstant}};
 
 std::vector<Hazard> OperationHazards() {
-  const Outcome wired = {{E::kWiring, E::kExpectedExternal, E::kExpectedInternal}};
+  // Two captured arrays that change places differ in extents, mostly.
+  const Outcome swapped = {{E::kWiring, E::kExpectedExternal, E::kExpectedInternal, E::kShape}};
   const Outcome outside = {{E::kExpectedExternal, E::kExpectedInternal}};
   return {
       {kNumbers, "ANumber", nullptr, ChangeNumber, kRight, kConst, kUnseen},
@@ -61,7 +62,7 @@ std::vector<Hazard> OperationHazards() {
        Only(E::kOperation), kUnseen},
       {kOperations, "OtherAttributes", nullptr, ChangeAttributes, Only(E::kAttributes),
        Only(E::kAttributes), kUnseen},
-      {kOperations, "SwappedOperands", nullptr, SwapOperands, wired, wired, kUnseen},
+      {kOperations, "SwappedOperands", nullptr, SwapOperands, swapped, swapped, kUnseen},
       {kOperations, "ANumberInPlaceOfAnArray", nullptr, ArrayBecomesNumber, outside, outside,
        kUnseen},
       {kOperations, "AnArrayInPlaceOfANumber", nullptr, NumberBecomesArray,
