@@ -20,8 +20,8 @@
 namespace kiln {
 
 struct Assembler {
-  std::string path, name;  // "ptxas 13.0.88"; both are empty: there is none
-  std::string problem;     // why what was named, or found, cannot be used
+  std::string path = {}, name = {};  // "ptxas 13.0.88"; both are empty: there is none
+  std::string problem = {};          // why what was named, or found, cannot be used
 };
 // Found once; thread-safe. A problem is logged, as a warning, when it is found.
 Assembler HostAssembler();

@@ -41,9 +41,9 @@ struct Verdict {
 struct GroupForm {
   bool needs_extents = false;  // the rest is unknown: another kernel for other extents
   Decision legal = Decision::Yes();
-  std::optional<Kernel> kernel;                      // none: they do not lower
-  std::vector<std::vector<size_t>> dims;             // of each dim, the extents whose product it is
-  std::map<std::vector<int64_t>, Verdict> verdicts;  // by extents
+  std::optional<Kernel> kernel = {};           // none: they do not lower
+  std::vector<std::vector<size_t>> dims = {};  // of each dim: extents whose product it is
+  std::map<std::vector<int64_t>, Verdict> verdicts = {};  // by extents
 };
 
 // All that answers depend on but the machine. A value.

@@ -36,7 +36,7 @@ struct NodeAnalysis {
   double elements = 0;  // that it computes
   // What an index node reads, if all of it lies along the node's own dims, at most offset by
   // numbers, and no bound is checked.
-  std::optional<NodeReads> moves;
+  std::optional<NodeReads> moves = {};
   int call = -1;  // kLibrary: into GraphAnalysis::calls; the nodes of a call share it
 };
 

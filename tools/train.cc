@@ -342,7 +342,11 @@ class Run {
       count += counted;
       loss += found.loss * static_cast<double>(counted);
       const std::optional<int64_t> own = Right(found.outputs[OutputNumber()], labels, ignored_);
-      right = right && own ? std::optional(*right + *own) : std::nullopt;
+      if (right && own) {
+        *right += *own;
+      } else {
+        right.reset();
+      }
     }
     if (samples == 0)
       return Invalid("--eval: there are ", n, " samples; the model takes ", batch, " at once");

@@ -77,8 +77,9 @@ absl::StatusOr<Descriptors> Describe(const CublasLt& lt, const ProductForm& form
   Descriptors all;
   all.desc = LtObject<LtDesc>(made, lt.cublasLtMatmulDescDestroy);
   const int32_t transposed_a = form.a.transposed ? 1 : 0, transposed_b = form.b.transposed ? 1 : 0;
-  const uint32_t activation = form.relu ? kLtEpilogueRelu : form.gelu ? kLtEpilogueGelu : 0;
-  uint32_t epilogue = activation | (form.bias >= 0 ? kLtEpilogueBias : 0);
+  uint32_t epilogue = 0;
+  if (form.relu || form.gelu) epilogue = form.relu ? kLtEpilogueRelu : kLtEpilogueGelu;
+  if (form.bias >= 0) epilogue |= kLtEpilogueBias;
   if (epilogue == 0) epilogue = kLtEpilogueDefault;
   Calls calls(lt);
   const auto set = [&](LtDescAttribute attribute, const void* value, size_t bytes) {

@@ -218,7 +218,7 @@ class PairConv final : public IntegerConv {
     }
     const int16_t* const weights =
         operands.weights + group * product_.panels() * product_.panel_elements();
-    int32_t* sums[PairProduct::kMostRows];
+    int32_t* sums[PairProduct::kMostRows] = {};
     if (!operands.channels) {
       for (int64_t r = 0; r < count; ++r) sums[r] = static_cast<int32_t*>(operands.y) + places[r];
       product_.Run(weights, panel, product_.columns(panel), rows, count, sums, y_.channel);
