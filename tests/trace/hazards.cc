@@ -165,8 +165,9 @@ std::vector<Hazard> DeedHazards() {
        kUnfrozen},
       {kThrows, "AnException", nullptr, Does<Deed::kThrow>, kRight, kRight, kUnseen},
       {kForgets, "Forgetting", nullptr, Does<Deed::kForget>, kRight, kRight, kUnseen},
-      {kRegions, "AnotherOperatorInARegion", Does<Deed::kExclude>, RegionHasAnotherOperator, kRight,
-       kUnfrozen, kUnfrozen},
+      // What it makes there may have another shape, for what follows or as a result.
+      {kRegions, "AnotherOperatorInARegion", Does<Deed::kExclude>, RegionHasAnotherOperator,
+       Outcome{{E::kShape, E::kResults}}, kUnfrozen, kUnfrozen},
       {kRegions, "MoreOperationsInARegion", Does<Deed::kExclude>, RegionHasMore, kRight, kUnfrozen,
        kUnfrozen},
       {kRegionEnds, "ARegionThatBeginsEarlier", Does<Deed::kExclude>, RegionBeginsEarlier,

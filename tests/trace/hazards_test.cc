@@ -243,8 +243,8 @@ TEST_P(HazardTest, IsRightOrAnError) {
     if (trial.Run(seed)) ++programs;
   }
   EXPECT_EQ(programs, wanted) << hazard.name;
-  // What the page names is met, if there are enough programs.
-  if (wanted >= 50) {
+  // What the page names is met, if there are enough programs: some classes are rare.
+  if (wanted >= 400) {
     std::string names;
     for (const TraceError error : seen) absl::StrAppend(&names, Name(error), " ");
     EXPECT_EQ(seen, hazard.Of(way).errors) << "seen: " << names;
