@@ -237,14 +237,18 @@ TEST_P(HazardTest, IsRightOrAnError) {
   std::set<TraceError> seen;
   uint64_t programs = 0;
   const uint64_t first = FromEnvironment("KILN_SEED", 1);
-  for (uint64_t seed = first; programs < wanted && seed < first + 20000 && !HasFailure(); ++seed) {
+  // What the page names is met, if there are enough programs; some classes are rare.
+  const bool meets_all = wanted >= 50;
+  const auto met = [&] { return !meets_all || seen == hazard.Of(way).errors; };
+  for (uint64_t seed = first; (programs < wanted || (!met() && programs < 20 * wanted)) &&
+                              seed < first + 20000 && !HasFailure();
+       ++seed) {
     SCOPED_TRACE(absl::StrCat(hazard.name, ", KILN_SEED=", seed));
     Trial trial(hazard, way, seen);
     if (trial.Run(seed)) ++programs;
   }
-  EXPECT_EQ(programs, wanted) << hazard.name;
-  // What the page names is met, if there are enough programs: some classes are rare.
-  if (wanted >= 400) {
+  EXPECT_GE(programs, wanted) << hazard.name;
+  if (meets_all) {
     std::string names;
     for (const TraceError error : seen) absl::StrAppend(&names, Name(error), " ");
     EXPECT_EQ(seen, hazard.Of(way).errors) << "seen: " << names;
