@@ -14,7 +14,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
@@ -368,12 +367,8 @@ void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::
 }
 
 absl::Status WriteFileDurably(const std::string& path, const std::string& bytes) {
-  return WriteFileDurably(path, [&](WritableFile& file) { return file.Append(bytes); });
-}
-
-absl::Status WriteFileDurably(const std::string& path,
-                              const std::function<absl::Status(WritableFile&)>& write) {
-  return PublishFile(RealFileSystem(), path, write);
+  return PublishFile(RealFileSystem(), path,
+                     [&](WritableFile& file) { return file.Append(bytes); });
 }
 
 void Note(const CommonOptions& options, const std::string& line) {

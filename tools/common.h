@@ -100,10 +100,8 @@ absl::StatusOr<std::map<std::string, std::vector<int64_t>>> ShapesGiven(
 // {"schema": "kiln.<verb>/1", "kiln": version, "config": ..., "results": results}, on stdout.
 void PrintJson(const std::string& verb, const CommonOptions& options, nlohmann::json results);
 
-// Writes a temporary file beside `path` and renames it; or has `write` do so.
+// PublishFile of these bytes (base/publish_file.h).
 absl::Status WriteFileDurably(const std::string& path, const std::string& bytes);
-absl::Status WriteFileDurably(const std::string& path,
-                              const std::function<absl::Status(WritableFile&)>& write);
 
 // A line for people on stderr, unless -q.
 void Note(const CommonOptions& options, const std::string& line);

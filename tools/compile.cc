@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/processors.h"
+#include "base/publish_file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "compiler/model_file.h"
@@ -234,7 +235,7 @@ int WriteOutput(const CompileFlags& flags, const CompileOptions& options,
     const absl::Status written = WriteFileDurably(flags.header, *text);
     if (!written.ok()) return Fail(written, kExitIo);
   }
-  const absl::Status written = WriteFileDurably(flags.output, [&](WritableFile& file) {
+  const absl::Status written = PublishFile(RealFileSystem(), flags.output, [&](WritableFile& file) {
     return Write(output, store, [&](absl::string_view bytes) {
       outcome.package_bytes += bytes.size();
       return file.Append(bytes);

@@ -106,11 +106,11 @@ absl::Status CheckFiles(const TrainFlags& flags) {
                    ": the trained model is an ONNX file; give a name that ends in .onnx");
   std::error_code error;
   std::map<fs::path, std::string> used;
-  const auto read = [&](const char* flag, const std::string& spec) {
-    used.emplace(fs::weakly_canonical(spec.substr(spec.find('=') + 1), error), flag);
+  const auto read = [&](const char* flag, const std::string& path) {
+    used.emplace(fs::weakly_canonical(path, error), flag);
   };
-  for (const std::string& spec : flags.data) read("--data", spec);
-  for (const std::string& spec : flags.eval) read("--eval", spec);
+  for (const std::string& spec : flags.data) read("--data", FileOf(spec));
+  for (const std::string& spec : flags.eval) read("--eval", FileOf(spec));
   if (!flags.labels.empty()) read("--labels", flags.labels);
   if (!flags.eval_labels.empty()) read("--eval-labels", flags.eval_labels);
   const fs::path model = fs::weakly_canonical(flags.model, error);

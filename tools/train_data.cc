@@ -47,21 +47,22 @@ absl::StatusOr<Tensor> As(const Tensor& tensor, DType type) {
 
 }  // namespace
 
+std::string FileOf(const std::string& spec) { return spec.substr(spec.find('=') + 1); }
+
 absl::StatusOr<Samples> Samples::Read(const std::string& flag, const std::vector<std::string>& data,
                                       const std::string& labels_flag, const std::string& labels,
                                       const std::vector<PortInfo>& ports) {
   std::vector<std::pair<std::string, Tensor>> given;
   for (const std::string& spec : data) {
-    const size_t at = spec.find('=');
-    const std::string path = at == std::string::npos ? spec : spec.substr(at + 1);
+    const std::string path = FileOf(spec);
     if (absl::EndsWith(path, ".npz")) {
       KILN_ASSIGN_OR_RETURN(auto arrays, ReadNpz(path));
       std::move(arrays.begin(), arrays.end(), std::back_inserter(given));
       continue;
     }
     KILN_ASSIGN_OR_RETURN(Tensor tensor, ReadNpy(path));
-    given.emplace_back(at == std::string::npos ? ports[0].name : spec.substr(0, at),
-                       std::move(tensor));
+    const std::string name = spec.substr(0, spec.find('='));
+    given.emplace_back(path == spec ? ports[0].name : name, std::move(tensor));
   }
   if (!labels.empty()) {
     KILN_ASSIGN_OR_RETURN(Tensor tensor, ReadNpy(labels));

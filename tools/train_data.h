@@ -34,6 +34,9 @@ class Samples {
   int64_t size_ = 0;
 };
 
+// The file of a specification: FILE or NAME=FILE.
+std::string FileOf(const std::string& spec);
+
 // 0 ... n - 1 in the order of this epoch: the same on every machine.
 std::vector<int64_t> Shuffled(int64_t n, uint64_t seed, uint64_t epoch);
 
