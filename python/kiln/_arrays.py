@@ -22,8 +22,6 @@ def dtype_name(dtype: Any) -> str:
 
 def by_place(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a call that names some, by their places alone."""
-    if not named:
-        return arguments
     bound = inspect.signature(function).bind(*arguments, **named)
     if bound.kwargs:
         raise TypeError(f"{function.__name__}: {', '.join(bound.kwargs)} can be given by name alone, and a traced or differentiated function "
@@ -124,7 +122,8 @@ def _one(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> _k
 #: NumPy's universal functions by the operator that each is.
 _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "remainder": "mod", "mod": "mod", "matmul": "matmul", "maximum": "max",
-    "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
+    "minimum": "min", "negative": "neg", "absolute": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "reciprocal": "reciprocal",
+    "sign": "sign", "floor": "floor", "ceil": "ceil", "rint": "round",
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
     "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "less": "less", "less_equal": "less_equal",
     "greater": "greater", "greater_equal": "greater_equal", "equal": "equal", "not_equal": "not_equal",
@@ -160,6 +159,14 @@ def as_array(a: Any) -> _kiln.Array:
     return a if isinstance(a, _kiln.Array) else _kiln.array(a)
 
 
+def floats(name: str, a: Any) -> _kiln.Array:
+    """A kiln.Array of floats; a TypeError for others, of which NumPy's function makes floats."""
+    made = as_array(a)
+    if "float" not in made.dtype:
+        raise TypeError(f"{name}: the array is {made.dtype}, expected floats; cast it (kiln.ops.cast)")
+    return made
+
+
 def truth(a: Any) -> _kiln.Array:
     """Whether each element is not 0."""
     made = as_array(a)
@@ -176,8 +183,8 @@ def expect_none(name: str, **given: Any) -> None:
 def reduce(name: str, array: Any, axis: Any, keepdims: bool, **more: Any) -> _kiln.Array:
     """A reduction over an axis, several, none, or (None) all. NumPy's functions say `dtype` and `out` too, which are to be None."""
     expect_none(name, **more)
-    if name == "reduce_mean" and "float" not in array.dtype:
-        raise TypeError(f"mean: the array is {array.dtype}, expected floats; cast it (kiln.ops.cast)")
+    if name == "reduce_mean":
+        floats("mean", array)
     axes = None if axis is None else whole_numbers(axis)
     if axes == []:  # of NumPy no axis; of an operator all of them
         array, axes, keepdims = _one("unsqueeze", (array,), {"axes": [array.ndim]}), [array.ndim], False

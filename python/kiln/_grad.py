@@ -36,7 +36,8 @@ def _differentiated(function: Callable[..., Any], argnums: int | Sequence[int], 
 
     @functools.wraps(function)
     def differentiated(*arguments: Any, **named: Any) -> Any:
-        returned, gradients = _kiln.differentiate(function, by_place(function, arguments, named), by, with_values)
+        placed = by_place(function, arguments, named) if named else arguments
+        returned, gradients = _kiln.differentiate(function, placed, by, with_values)
         given = gradients[0] if isinstance(argnums, int) else gradients
         return (returned, given) if with_values else given
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kiln import ops
 from kiln._arrays import as_array as _array
-from kiln._arrays import check_places, expect_none, reduce, truth, whole_numbers
+from kiln._arrays import check_places, expect_none, floats, reduce, truth, whole_numbers
 from kiln._kiln import Array, array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,30 +68,19 @@ def _axes(axes: Any, rank: int) -> list[int]:
     return [_axis(axis, rank) for axis in whole_numbers(axes)]
 
 
-def _float(name: str, a: Any) -> Array:
-    made = _array(a)
-    if "float" not in made.dtype:
-        raise TypeError(f"numpy.{name}: the array is {made.dtype}, expected floats; cast it (kiln.ops.cast)")
-    return made
-
-
 # ---- Reductions.
 
 
-for _names, _op in ((("sum",), "reduce_sum"), (("prod",), "reduce_prod"), (("max", "amax"), "reduce_max"), (("min", "amin"), "reduce_min")):
+for _names, _op in ((("sum",), "reduce_sum"), (("prod",), "reduce_prod"), (("mean",), "reduce_mean"),
+                    (("max", "amax"), "reduce_max"), (("min", "amin"), "reduce_min")):
     @_is(*_names)
     def _reduction(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: bool = False, *, op: str = _op) -> Array:
         return reduce(op, _array(a), axis, keepdims, dtype=dtype, out=out)
 
 
-@_is("mean")
-def _mean(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: bool = False) -> Array:
-    return reduce("reduce_mean", _float("mean", a), axis, keepdims, dtype=dtype, out=out)
-
-
 @_is("var")
 def _var(a: Any, axis: Any = None, dtype: None = None, out: None = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    a = _float("var", a)
+    a = floats("numpy.var", a)
     apart = a - reduce("reduce_mean", a, axis, True, dtype=dtype, out=out)
     count = math.prod(a.shape[k] for k in _axes(axis, a.ndim))
     return reduce("reduce_sum", apart * apart, axis, keepdims) * (1 / (count - ddof) if count > ddof else math.inf)
@@ -106,7 +95,7 @@ def _std(a: Any, axis: Any = None, dtype: None = None, out: None = None, ddof: i
 def _norm(x: Any, ord: None = None, axis: Any = None, keepdims: bool = False) -> Array:
     if ord is not None:
         raise TypeError(f"numpy.linalg.norm: ord is {ord!r}, expected None, the root of the sum of squares")
-    return reduce("reduce_l2", _float("linalg.norm", x), axis, keepdims)
+    return reduce("reduce_l2", floats("numpy.linalg.norm", x), axis, keepdims)
 
 
 def _bits(a: Any) -> Array:

@@ -35,7 +35,7 @@ class Traced:
         self._trace = _kiln.Trace(name, symbolic, capture_as_const, record_only, symbolic_shape, profiling, options, frozen)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._trace.call(self._function, by_place(self._function, arguments, named))
+        return self._trace.call(self._function, by_place(self._function, arguments, named) if named else arguments)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A traced method: its object is passed on as it is."""
