@@ -67,11 +67,9 @@ std::string ExportScope::NameOf(ValueId id) {
   const auto [at, fresh] = value_names_.emplace(id, "");
   if (fresh) {
     const Value& value = graph_.value(id);
-    at->second = names_.Fresh(value.name);
-    if (!value.constant || value.producer.v >= 0) return at->second;
-    const std::string name = at->second;
-    if (value.literal) return Add("Constant", {}, {{"value", *value.constant}}, {name});
-    FillTensor(*value.constant, name, proto_->add_initializer());
+    const bool constant = value.constant && value.producer.v < 0;
+    at->second =
+        constant ? Constant(*value.constant, value.name, value.literal) : names_.Fresh(value.name);
   }
   return at->second;
 }
@@ -112,9 +110,9 @@ std::string ExportScope::Add(const std::string& op, const std::vector<std::strin
   return outputs[0];
 }
 
-std::string ExportScope::Constant(const Tensor& tensor, const std::string& wish) {
+std::string ExportScope::Constant(const Tensor& tensor, const std::string& wish, bool literal) {
   const std::string name = names_.Fresh(wish);
-  if (in_function()) return Add("Constant", {}, {{"value", tensor}}, {name});
+  if (literal || in_function()) return Add("Constant", {}, {{"value", tensor}}, {name});
   FillTensor(tensor, name, proto_->add_initializer());
   return name;
 }

@@ -55,14 +55,15 @@ class ExportScope {
   bool in_function() const { return list_ != proto_->mutable_node(); }
 
   void SetName(ValueId id, std::string name) { value_names_[id] = std::move(name); }
-  // The value's name. A constant gets an initializer at its first use.
+  // The value's name. A constant is written at its first use.
   std::string NameOf(ValueId id);
 
   // Appends a node and gives its first output's name, which is made up unless given.
   std::string Add(const std::string& op, const std::vector<std::string>& inputs,
                   const ExportAttrs& attrs = {}, std::vector<std::string> outputs = {});
-  // A constant where the next node goes.
-  std::string Constant(const Tensor& tensor, const std::string& wish);
+  // A constant where the next node goes: a node in a function, or if it is `literal`
+  // (Value::literal), else an initializer.
+  std::string Constant(const Tensor& tensor, const std::string& wish, bool literal = false);
   std::string Ints(const std::vector<int64_t>& values);  // i64 [size]
 
   // i64 [rank], from numbers or by arithmetic on the extents of inputs. kUnimplemented if a symbol
