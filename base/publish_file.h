@@ -26,9 +26,9 @@ absl::StatusOr<std::string> PathToReplace(absl::string_view path);
 // What `write` appends is written to a file beside the one to replace (.kiln-DIGEST.tmp), which
 // gets the name once it is on the disk: a process that is killed at any moment leaves the old file
 // or the new one. Permissions stay, and owner and group where the system lets them; another hard
-// link keeps the old file. Writers in one folder, of any process, wait for each
-// other; kUnavailable after a minute. Other errors are those of PathToReplace, `write` and
-// FileSystem; the file is then as it was.
+// link keeps the old file. Writers in one folder, of any process, wait for each other;
+// kUnavailable after a minute. Other errors are those of PathToReplace, `write` and FileSystem; the
+// file is then as it was.
 absl::Status PublishFile(FileSystem& files, absl::string_view path,
                          const std::function<absl::Status(WritableFile& file)>& write);
 

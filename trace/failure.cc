@@ -39,9 +39,8 @@ constexpr ErrorText kTexts[kNumTraceErrors] = {
     {"arguments", "call it with as many arguments as it was recorded with"},
     {"exclusion", "begin and end regions left out of the trace at the same places each time"},
     {"nested",
-     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace (Python: "
-     "kiln.Excluded) "
-     "serves too"},
+     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace "
+     "(Python: kiln.Excluded) serves too"},
     {"thread", "one thread at a time calls a traced function and uses its values"},
     {"not frozen", "trace it, which checks each call"},
 };

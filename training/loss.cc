@@ -95,7 +95,7 @@ absl::StatusOr<Tensor> AsClasses(const CrossEntropyLoss& loss, std::optional<int
     if (label < 0 || (classes && label >= *classes))
       return Invalid(
           Element(i, dense), " is ", label, "; classes are numbered from 0",
-          classes ? absl::StrCat(" to ", *classes - 1, ", the places of axis ", loss.class_axis,
+          classes ? absl::StrCat(" to ", *classes - 1, ", the indices of axis ", loss.class_axis,
                                  " of the output (`axis` names another)")
                   : "",
           loss.ignore_index ? "" : ", and `ignore_index` may name one that does not count");

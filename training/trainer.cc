@@ -194,8 +194,9 @@ absl::Status Trainer::Impl::Prepare() {
   KILN_ASSIGN_OR_RETURN(lr, Scalar(DType::kF64));
   KILN_ASSIGN_OR_RETURN(scale, Scalar(DType::kF32));
   KILN_ASSIGN_OR_RETURN(share, Scalar(DType::kF32));
-  if (options.micro_batches == 1) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(part, EmptyLikes(state.parameters));
+  if (options.micro_batches > 1) {
+    KILN_ASSIGN_OR_RETURN(part, EmptyLikes(state.parameters));
+  }
   return absl::OkStatus();
 }
 

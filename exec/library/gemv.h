@@ -12,8 +12,8 @@
 namespace kiln::library {
 
 // matmul of f32 with m = 1 or n = 1, no batch, a dense axis of the matrix and a dense vector;
-// others are kUnimplemented. The order of each sum depends on the extents and on
-// how the matrix lies alone (Shares of gemv_rows.h).
+// others are kUnimplemented. The order of each sum depends on the extents and on how the
+// matrix lies alone (Shares of gemv_rows.h).
 absl::StatusOr<std::unique_ptr<Primitive>> MakeGemv(const Request& request,
                                                     const std::shared_ptr<Session>& session);
 

@@ -22,14 +22,13 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 16>;
-using V = hn::Vec<D>;
 
 // 16 lanes whatever the registers are: the order of sums is the same on every processor.
 constexpr int64_t kLanes = 16;  // correctness
 constexpr int64_t kWidth = hn::MaxLanes(D()), kRegisters = kLanes / kWidth;
 
 struct Lanes {
-  V part[kRegisters];
+  hn::Vec<D> part[kRegisters];
 };
 
 HWY_INLINE Lanes Zero() {
@@ -102,9 +101,9 @@ HWY_INLINE void AddTile(const float* row, int64_t stride, const float* scale, in
 HWY_INLINE void AddShare(const GemvPart& p, int64_t begin, int64_t n, int64_t t, int64_t end,
                          float* y) {
   const auto row = [&](int64_t term) { return p.matrix + term * p.stride + begin; };
-  for (const bool narrow = n <= kNarrow && !p.prefetch; narrow && n >= kTile;) {
-    AddTile(row(t), p.stride, p.vector + t, end - t, y);
-    begin += kTile, n -= kTile, y += kTile;
+  if (n <= kNarrow && !p.prefetch) {
+    for (; n >= kTile; begin += kTile, n -= kTile, y += kTile)
+      AddTile(row(t), p.stride, p.vector + t, end - t, y);
   }
   if (n == 0) return;
   std::fill(y, y + n, 0.0F);
