@@ -70,7 +70,7 @@ bool Same(const Attribute& a, const Attribute& b) {
   return false;
 }
 
-// Of texts and lists: to where the form has them.
+// Of texts and lists: to where the signature has them.
 void PointTo(const AttrValue& value, Attribute& a) {
   if (const auto* text = std::get_if<std::string>(&value)) a.text = *text;
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
@@ -94,23 +94,25 @@ AttrValue ValueOf(const Attribute& a) {
   }
 }
 
-// Attributes of the form, and how they were given: with the names of the operator's record, and the
-// values that the form has. A name that is none of them is not in `given`, which then has too few.
-void SetAttributes(CallForm& form, std::span<const Attribute> attributes) {
+// Attributes of the signature, and how they were given: with the names of the operator's record,
+// and the values that the signature has. A name that is none of them is not in `given`, which then
+// has too few.
+void SetAttributes(CallSignature& signature, std::span<const Attribute> attributes) {
   for (const Attribute& attribute : attributes)
-    if (attribute.kind != Attribute::Kind::kAbsent) form.attrs[attribute.name] = ValueOf(attribute);
+    if (attribute.kind != Attribute::Kind::kAbsent)
+      signature.attrs[attribute.name] = ValueOf(attribute);
   for (const Attribute& attribute : attributes) {
-    for (const AttrSpec& spec : form.op->attrs) {
+    for (const AttrSpec& spec : signature.op->attrs) {
       if (absl::string_view(spec.name) != attribute.name) continue;
-      Attribute& given = form.given.emplace_back(attribute);
+      Attribute& given = signature.given.emplace_back(attribute);
       given.name = spec.name;
-      if (const auto value = form.attrs.find(spec.name); value != form.attrs.end())
+      if (const auto value = signature.attrs.find(spec.name); value != signature.attrs.end())
         PointTo(value->second, given);
     }
   }
 }
 
-void FindCounts(CallForm& form) {
+void FindCounts(CallSignature& signature) {
   struct Place {
     absl::string_view op;
     size_t first, last;
@@ -120,14 +122,15 @@ void FindCounts(CallForm& form) {
       {"scatter_elements", 1, 1}, {"scatter_nd", 1, 1},      {"scatter_sum", 0, 0},
       {"bernoulli", 1, 1},        {"dropout", 1, 1},         {"multinomial", 1, 1}};
   for (const Place& place : kPlaces) {
-    if (place.op != form.op->name) continue;
-    form.first_count = place.first;
-    form.last_count = place.last;
+    if (place.op != signature.op->name) continue;
+    signature.first_count = place.first;
+    signature.last_count = place.last;
   }
 }
 
 // One node with operands of these types, in a graph of its own.
-absl::StatusOr<Graph> GraphOf(const CallForm& form, std::span<const ValueType* const> operands) {
+absl::StatusOr<Graph> GraphOf(const CallSignature& signature,
+                              std::span<const ValueType* const> operands) {
   Graph graph;
   std::vector<ValueId> inputs;
   for (const ValueType* const type : operands) {
@@ -135,21 +138,21 @@ absl::StatusOr<Graph> GraphOf(const CallForm& form, std::span<const ValueType* c
                                      : graph.AddInput("", type->type, ToShape(type->shape())));
   }
   KILN_RETURN_IF_ERROR(graph
-                           .AddNode(*form.op, std::move(inputs), form.attrs, "",
-                                    std::vector<std::string>(form.num_results))
+                           .AddNode(*signature.op, std::move(inputs), signature.attrs, "",
+                                    std::vector<std::string>(signature.num_results))
                            .status());
   return graph;
 }
 
 }  // namespace
 
-bool CallForm::HasBeenGiven(std::span<const Attribute> attributes) const {
+bool CallSignature::HasBeenGiven(std::span<const Attribute> attributes) const {
   for (size_t k = 0; k < given.size(); ++k)
     if (!Same(attributes[k], given[k])) return false;
   return true;
 }
 
-std::string CallForm::ToString() const {
+std::string CallSignature::ToString() const {
   std::string text = op->name;
   std::vector<std::string> parts;
   for (const auto& [name, value] : attrs) {
@@ -167,13 +170,14 @@ std::string CallForm::ToString() const {
   return text;
 }
 
-absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
-                                                std::span<const Attribute> attributes,
-                                                size_t num_results, const CallForm* likely) {
-  const CallForm*& recent = RecentOf(op);
-  const CallForm* const known[] = {recent, likely};
-  for (const CallForm* const form : known)
-    if (form != nullptr && form->Is(op, attributes, num_results)) return form;
+absl::StatusOr<const CallSignature*> CallTable::Find(const OpDef& op,
+                                                     std::span<const Attribute> attributes,
+                                                     size_t num_results,
+                                                     const CallSignature* likely) {
+  const CallSignature*& recent = RecentOf(op);
+  const CallSignature* const known[] = {recent, likely};
+  for (const CallSignature* const signature : known)
+    if (signature != nullptr && signature->Is(op, attributes, num_results)) return signature;
   key_.clear();
   key_.push_back(std::bit_cast<uintptr_t>(&op));
   key_.push_back(num_results);
@@ -181,24 +185,24 @@ absl::StatusOr<const CallForm*> CallTable::Find(const OpDef& op,
   if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end())
     return recent = found->second;
   if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(forms_.size()));
-    forms_.emplace_back();
+    free_.push_back(static_cast<uint32_t>(signatures_.size()));
+    signatures_.emplace_back();
     last_.emplace_back();
   }
-  CallForm& form = forms_[free_.back()] = {};
-  form.op = &op;
-  form.id = free_.back();
-  form.num_results = num_results;
-  FindCounts(form);
-  SetAttributes(form, attributes);
-  by_words_.emplace(key_, &form);
+  CallSignature& signature = signatures_[free_.back()] = {};
+  signature.op = &op;
+  signature.id = free_.back();
+  signature.num_results = num_results;
+  FindCounts(signature);
+  SetAttributes(signature, attributes);
+  by_words_.emplace(key_, &signature);
   free_.pop_back();
-  return recent = &form;
+  return recent = &signature;
 }
 
-void CallTable::Keep(const std::vector<const CallForm*>& forms) {
-  std::vector<bool> kept(forms_.size());
-  for (const CallForm* const form : forms) kept[form->id] = true;
+void CallTable::Keep(const std::vector<const CallSignature*>& signatures) {
+  std::vector<bool> kept(signatures_.size());
+  for (const CallSignature* const signature : signatures) kept[signature->id] = true;
   std::erase_if(by_words_, [&](const auto& entry) { return !kept[entry.second->id]; });
   types_.clear();
   recent_.fill(nullptr);
@@ -206,13 +210,13 @@ void CallTable::Keep(const std::vector<const CallForm*>& forms) {
   for (size_t id = 0; id < kept.size(); ++id) {
     last_[id] = {};
     if (kept[id]) continue;
-    forms_[id] = {};
+    signatures_[id] = {};
     free_.push_back(static_cast<uint32_t>(id));
   }
   most_ = std::max(kMost, 2 * by_words_.size());
 }
 
-const CallForm*& CallTable::RecentOf(const OpDef& op) {
+const CallSignature*& CallTable::RecentOf(const OpDef& op) {
   return recent_[static_cast<size_t>(Mix(0, std::bit_cast<uintptr_t>(&op)) % recent_.size())];
 }
 
@@ -224,10 +228,11 @@ bool CallTable::IsLast(const Last& last, std::span<const ValueType* const> opera
 }
 
 absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
-    const CallForm& form, std::span<const ValueType* const> operands) {
-  Last& last = last_[form.id];
+    const CallSignature& signature, std::span<const ValueType* const> operands) {
+  Last& last = last_[signature.id];
   if (IsLast(last, operands)) return std::span<const ValueType>(*last.results);
-  KILN_ASSIGN_OR_RETURN(const std::vector<ValueType>* const results, InferAnew(form, operands));
+  KILN_ASSIGN_OR_RETURN(const std::vector<ValueType>* const results,
+                        InferAnew(signature, operands));
   last.operands.clear();
   for (const ValueType* const type : operands)
     if (type != nullptr) last.operands.push_back(*type);
@@ -236,9 +241,9 @@ absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
 }
 
 absl::StatusOr<const std::vector<ValueType>*> CallTable::InferAnew(
-    const CallForm& form, std::span<const ValueType* const> operands) {
+    const CallSignature& signature, std::span<const ValueType* const> operands) {
   key_.clear();
-  key_.push_back(form.id);
+  key_.push_back(signature.id);
   for (const ValueType* const type : operands) {
     if (type == nullptr)
       key_.push_back(0);
@@ -246,22 +251,22 @@ absl::StatusOr<const std::vector<ValueType>*> CallTable::InferAnew(
       AppendType(key_, *type);
   }
   if (const auto found = types_.find(WordsView(key_)); found != types_.end()) return &found->second;
-  KILN_ASSIGN_OR_RETURN(const Graph graph, GraphOf(form, operands));
+  KILN_ASSIGN_OR_RETURN(const Graph graph, GraphOf(signature, operands));
   std::vector<ValueType> types;
   for (const ValueId id : graph.nodes().back().outputs) {
     const Value& value = graph.value(id);
     const std::optional<std::vector<int64_t>> shape = Constant(value.shape);
     const std::optional<ValueType> type = shape ? ValueType::Of(value.type, *shape) : std::nullopt;
     if (!type) {
-      return Invalid("op \"", form.op->name, "\": the result has the shape ",
+      return Invalid("op \"", signature.op->name, "\": the result has the shape ",
                      kiln::ToString(value.shape), ", expected numbers, at most ", kMaxRank,
                      "; an operator whose extents depend on data is called outside of arrays");
     }
     types.push_back(*type);
   }
-  if (types.size() != form.num_results) {
-    return Invalid("op \"", form.op->name, "\": gives ", types.size(), " results, asked for ",
-                   form.num_results);
+  if (types.size() != signature.num_results) {
+    return Invalid("op \"", signature.op->name, "\": gives ", types.size(), " results, asked for ",
+                   signature.num_results);
   }
   return &types_.emplace(key_, std::move(types)).first->second;
 }

@@ -22,7 +22,7 @@
 namespace kiln::tracing {
 
 // An operator with attributes, and how often it gives a result.
-struct CallForm {
+struct CallSignature {
   const OpDef* op = nullptr;
   Attrs attrs;
   std::vector<Attribute> given;  // all of a call, absent ones too: views of `op` and `attrs`
@@ -31,7 +31,7 @@ struct CallForm {
   // Operands that are coordinates, or the step of random numbers: their type is their own.
   size_t first_count = SIZE_MAX, last_count = SIZE_MAX;
   bool Counts(size_t k) const { return k >= first_count && k <= last_count; }
-  // Whether a call is of this form, where that is seen at once; false: ask the table.
+  // Whether a call is of this signature, where that is seen at once; false: ask the table.
   bool Is(const OpDef& other, std::span<const Attribute> attributes, size_t results) const {
     return op == &other && num_results == results && given.size() == attributes.size() &&
            (given.empty() || HasBeenGiven(attributes));
@@ -44,43 +44,44 @@ struct CallForm {
 
 class CallTable {
  public:
-  // The form of these; lives as long as the table. `likely` is one of its forms, or null.
+  // The signature of these; lives as long as the table. `likely` is one of its signatures, or null.
   // kInvalidArgument: an attribute is wrong.
-  absl::StatusOr<const CallForm*> Find(const OpDef& op, std::span<const Attribute> attributes,
-                                       size_t num_results, const CallForm* likely = nullptr);
+  absl::StatusOr<const CallSignature*> Find(const OpDef& op, std::span<const Attribute> attributes,
+                                            size_t num_results,
+                                            const CallSignature* likely = nullptr);
   // Types of the results for operands of these types; null is an absent one. Valid until the next
   // call. An error as the operator's rule says.
-  absl::StatusOr<std::span<const ValueType>> Infer(const CallForm& form,
+  absl::StatusOr<std::span<const ValueType>> Infer(const CallSignature& signature,
                                                    std::span<const ValueType* const> operands);
 
   // Whether there is more than Keep left, by kMost or twice.
   bool full() const { return size() > most_; }
-  // Forgets all forms but these, of which every one is in the table; numbers of the others are
+  // Forgets all signatures but these, of which every one is in the table; numbers of the others are
   // given again. No results of Infer are held.
-  void Keep(const std::vector<const CallForm*>& forms);
+  void Keep(const std::vector<const CallSignature*>& signatures);
 
  private:
-  // memory: forms and lists of types, of some 4 KB with what is found by them.
+  // memory: signatures and lists of types, of some 4 KB with what is found by them.
   static constexpr size_t kMost = 2048;
   size_t size() const { return by_words_.size() + types_.size(); }
 
-  // What each form was asked for last, and what came of it.
+  // What each signature was asked for last, and what came of it.
   struct Last {
     std::vector<ValueType> operands;  // empty: an absent one was among them, or nothing yet
     const std::vector<ValueType>* results = nullptr;
   };
-  const CallForm*& RecentOf(const OpDef& op);
+  const CallSignature*& RecentOf(const OpDef& op);
   absl::StatusOr<const std::vector<ValueType>*> InferAnew(
-      const CallForm& form, std::span<const ValueType* const> operands);
+      const CallSignature& signature, std::span<const ValueType* const> operands);
   bool IsLast(const Last& last, std::span<const ValueType* const> operands) const;
 
   size_t most_ = kMost;
-  std::deque<CallForm> forms_;  // by number; some are free
+  std::deque<CallSignature> signatures_;  // by number; some are free
   std::vector<uint32_t> free_;
-  std::deque<Last> last_;  // by form
+  std::deque<Last> last_;  // by signature
   // What calls of an operator were last, by its address; or those of another operator.
-  std::array<const CallForm*, 128> recent_ = {};
-  std::unordered_map<Words, const CallForm*, WordsHash, WordsEqual> by_words_;
+  std::array<const CallSignature*, 128> recent_ = {};
+  std::unordered_map<Words, const CallSignature*, WordsHash, WordsEqual> by_words_;
   std::unordered_map<Words, std::vector<ValueType>, WordsHash, WordsEqual> types_;
   Words key_;
 };

@@ -69,7 +69,7 @@ absl::StatusOr<std::string> TextOf(const Graph& graph, const ModelNotes& notes) 
     if (!value.constant || value.constant->size_bytes() <= kMaxTextConstant) continue;
     return absl::UnimplementedError(
         absl::StrCat("constant ", Name(value.type), " ", ToString(value.shape), " has ",
-                     value.constant->size_bytes(), " bytes, and the text form writes at most ",
+                     value.constant->size_bytes(), " bytes, and the text format writes at most ",
                      kMaxTextConstant, " of one; dump a .onnx or .kiln"));
   }
   std::string text;
@@ -111,9 +111,10 @@ absl::Status WriteStripInfo(const Graph& graph, absl::string_view model,
 }
 
 // As bytes, but for a package.
-absl::StatusOr<std::string> BytesOf(const Graph& graph, DumpForm form, const ModelNotes& notes) {
-  if (form == DumpForm::kOnnx) return ExportOnnx(graph, {}, notes);
-  if (form == DumpForm::kGraph) return TextOf(graph, notes);
+absl::StatusOr<std::string> BytesOf(const Graph& graph, DumpFormat format,
+                                    const ModelNotes& notes) {
+  if (format == DumpFormat::kOnnx) return ExportOnnx(graph, {}, notes);
+  if (format == DumpFormat::kGraph) return TextOf(graph, notes);
   return std::string();
 }
 
@@ -157,19 +158,19 @@ DumpInfo Describe(const Graph& graph, const DumpOptions& options) {
 absl::StatusOr<DumpInfo> DumpRecord(const Record& record, const std::string& name,
                                     const CompileOptions& compile, absl::string_view file,
                                     const DumpOptions& options) {
-  KILN_ASSIGN_OR_RETURN(const DumpForm form, FormOf(file));
-  KILN_RETURN_IF_ERROR(CheckDump(options, form, record));
+  KILN_ASSIGN_OR_RETURN(const DumpFormat format, FormatOf(file));
+  KILN_RETURN_IF_ERROR(CheckDump(options, format, record));
   KILN_ASSIGN_OR_RETURN(const Graph graph, MakeGraph(record, name, options));
   KILN_ASSIGN_OR_RETURN(const auto tests, MakeTests(graph, options, compile));
   const ModelNotes notes = {options.user_info, options.metadata, options.model_version};
-  KILN_ASSIGN_OR_RETURN(const std::string bytes, BytesOf(graph, form, notes));
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, BytesOf(graph, format, notes));
   DumpInfo info = Describe(graph, options);
   const auto write = [&](WritableFile& out) -> absl::Status {
     const auto append = [&](absl::string_view piece) {
       info.bytes += static_cast<int64_t>(piece.size());
       return out.Append(piece);
     };
-    if (form != DumpForm::kPackage) return append(bytes);
+    if (format != DumpFormat::kPackage) return append(bytes);
     KILN_ASSIGN_OR_RETURN(
         const PackedCounts counts,
         PackGraph(graph, PackageOptionsFor(options.optimize_for_inference, compile), tests, notes,
@@ -193,13 +194,13 @@ absl::StatusOr<DumpInfo> Function::Dump(absl::string_view file, const DumpOption
   absl::StatusOr<DumpInfo> info =
       CatchExceptions("dumping a trace", [&]() -> absl::StatusOr<DumpInfo> {
         ForgetIfAsked();
-        if (records_.empty()) {
+        if (state_.records.empty()) {
           return absl::FailedPreconditionError(
               absl::StrCat("trace \"", name(), "\": it has no record yet; call it, then dump it"));
         }
-        KILN_RETURN_IF_ERROR(CheckRecord(name(), *records_.front()));
+        KILN_RETURN_IF_ERROR(CheckRecord(name(), *state_.records.front()));
         absl::StatusOr<DumpInfo> made =
-            DumpRecord(*records_.front(), name(), options_.compile, file, options);
+            DumpRecord(*state_.records.front(), name(), state_.options.compile, file, options);
         if (made.ok()) return made;
         return Annotate(made.status(),
                         absl::StrCat("trace \"", name(), "\": dump to \"", file, "\""));

@@ -48,7 +48,7 @@ absl::Status CheckTexts(const DumpOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInference(const OptimizeForInference& wanted, DumpForm form) {
+absl::Status CheckInference(const OptimizeForInference& wanted, DumpFormat format) {
   if (wanted.enable_ioc16) {
     return absl::UnimplementedError(
         "enable_ioc16: Kiln has no arithmetic of 16 bits; enable_io16xc32 stores in 16 bits and "
@@ -69,14 +69,14 @@ absl::Status CheckInference(const OptimizeForInference& wanted, DumpForm form) {
                                : wanted.fuse_conv_bias_with_z       ? "fuse_conv_bias_with_z"
                                : wanted.fuse_preprocess             ? "fuse_preprocess"
                                                                     : nullptr;
-  if (packaged == nullptr || form == DumpForm::kPackage) return absl::OkStatus();
+  if (packaged == nullptr || format == DumpFormat::kPackage) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(packaged,
                    ": a file of operators says nothing of how they run, which is decided "
                    "when it is loaded; dump a .kiln"));
 }
 
-absl::Status CheckTests(const DumpOptions& options, DumpForm form) {
+absl::Status CheckTests(const DumpOptions& options, DumpFormat format) {
   if (!std::isfinite(options.maxerr) || options.maxerr < 0)
     return Invalid("maxerr ", options.maxerr, ": expected a number from 0 on");
   if (options.repeat < 1) return Invalid("repeat ", options.repeat, ": expected a count from 1 on");
@@ -88,7 +88,7 @@ absl::Status CheckTests(const DumpOptions& options, DumpForm form) {
                                 : options.no_assert                ? "no_assert"
                                                                    : nullptr;
     if (without != nullptr) return Invalid(without, ": it is about input_data, and there is none");
-  } else if (form != DumpForm::kPackage) {
+  } else if (format != DumpFormat::kPackage) {
     return absl::UnimplementedError(
         "input_data: test cases are stored in packages alone; dump a .kiln");
   }
@@ -97,14 +97,14 @@ absl::Status CheckTests(const DumpOptions& options, DumpForm form) {
 
 }  // namespace
 
-absl::StatusOr<DumpForm> FormOf(absl::string_view file) {
-  if (absl::EndsWith(file, ".onnx")) return DumpForm::kOnnx;
-  if (absl::EndsWith(file, ".graph")) return DumpForm::kGraph;
-  if (absl::EndsWith(file, ".kiln")) return DumpForm::kPackage;
+absl::StatusOr<DumpFormat> FormatOf(absl::string_view file) {
+  if (absl::EndsWith(file, ".onnx")) return DumpFormat::kOnnx;
+  if (absl::EndsWith(file, ".graph")) return DumpFormat::kGraph;
+  if (absl::EndsWith(file, ".kiln")) return DumpFormat::kPackage;
   return Invalid("its name ends in none of .onnx, .graph and .kiln, which say what it becomes");
 }
 
-absl::Status CheckDump(const DumpOptions& options, DumpForm form, const Record& record) {
+absl::Status CheckDump(const DumpOptions& options, DumpFormat format, const Record& record) {
   if (options.append) {
     return absl::UnimplementedError(
         "append: a file has one model, and what is there is replaced; name another file");
@@ -118,7 +118,7 @@ absl::Status CheckDump(const DumpOptions& options, DumpForm form, const Record& 
     return Invalid("keep_var_name ", options.keep_var_name, ": expected 0, 1 or 2");
   if (options.keep_var_name == 0 && !options.output_names.empty())
     return Invalid("output_names: keep_var_name 0 keeps no names of results");
-  if (form == DumpForm::kPackage && options.keep_param_name) {
+  if (format == DumpFormat::kPackage && options.keep_param_name) {
     return absl::UnimplementedError(
         "keep_param_name: constants of a package have no names; dump a .onnx or .graph");
   }
@@ -126,8 +126,8 @@ absl::Status CheckDump(const DumpOptions& options, DumpForm form, const Record& 
     return Invalid("append_json: it is about strip_info_file, and there is none");
   KILN_RETURN_IF_ERROR(CheckTexts(options));
   if (options.optimize_for_inference)
-    KILN_RETURN_IF_ERROR(CheckInference(*options.optimize_for_inference, form));
-  return CheckTests(options, form);
+    KILN_RETURN_IF_ERROR(CheckInference(*options.optimize_for_inference, format));
+  return CheckTests(options, format);
 }
 
 CompileOptions PackageOptionsFor(const std::optional<OptimizeForInference>& wanted,

@@ -11,18 +11,18 @@
 #include "absl/strings/string_view.h"
 #include "kiln/options.h"
 #include "kiln/trace_dump.h"
-#include "trace/function.h"
+#include "trace/record.h"
 
 namespace kiln::tracing {
 
-enum class DumpForm : uint8_t { kOnnx, kGraph, kPackage };
+enum class DumpFormat : uint8_t { kOnnx, kGraph, kPackage };
 
 // By the end of its name; kInvalidArgument: another one.
-absl::StatusOr<DumpForm> FormOf(absl::string_view file);
+absl::StatusOr<DumpFormat> FormatOf(absl::string_view file);
 
 // kInvalidArgument: an option is wrong, or about another one that is not given; kUnimplemented: it
-// has no meaning, or none for this form.
-absl::Status CheckDump(const DumpOptions& options, DumpForm form, const Record& record);
+// has no meaning, or none for this format.
+absl::Status CheckDump(const DumpOptions& options, DumpFormat format, const Record& record);
 
 // What a package is compiled with: options of the trace, with what is wanted raised or switched.
 CompileOptions PackageOptionsFor(const std::optional<OptimizeForInference>& wanted,

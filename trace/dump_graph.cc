@@ -60,7 +60,7 @@ class NamedGraph : public LogGraph {
 
  private:
   static std::string PlaceOf(const Operation& operation) {
-    return absl::StrCat(operation.form->op->name, ":", ToString(operation.where));
+    return absl::StrCat(operation.signature->op->name, ":", ToString(operation.where));
   }
 
   const DumpOptions& options_;

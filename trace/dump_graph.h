@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "kiln/trace_dump.h"
-#include "trace/function.h"
+#include "trace/record.h"
 
 namespace kiln::tracing {
 

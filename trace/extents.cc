@@ -105,9 +105,9 @@ OpenAttributes::OpenAttributes(const OpDef& op, std::span<const Attribute> attri
   }
 }
 
-absl::StatusOr<Attrs> Closed(const CallForm& form, const CallForm& open,
+absl::StatusOr<Attrs> Closed(const CallSignature& signature, const CallSignature& open,
                              const std::function<absl::StatusOr<Dim>(LogAxis)>& dim) {
-  Attrs attrs = form.attrs;
+  Attrs attrs = signature.attrs;
   for (const auto& [name, value] : open.attrs) {
     const auto* const text = std::get_if<std::string>(&value);
     if (text == nullptr || !std::holds_alternative<std::vector<int64_t>>(attrs[name])) continue;

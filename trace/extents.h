@@ -47,8 +47,9 @@ class OpenAttributes {
   std::list<std::string> texts_;
 };
 
-// What `form` has as numbers, with the expressions of `open` in their place: `dim` tells a symbol.
-absl::StatusOr<Attrs> Closed(const CallForm& form, const CallForm& open,
+// What `signature` has as numbers, with the expressions of `open` in their place: `dim` tells a
+// symbol.
+absl::StatusOr<Attrs> Closed(const CallSignature& signature, const CallSignature& open,
                              const std::function<absl::StatusOr<Dim>(LogAxis)>& dim);
 
 }  // namespace kiln::tracing

@@ -27,7 +27,7 @@ GradientRecorder::GradientRecorder(ThreadState& thread, std::shared_ptr<Tapes> t
 std::unique_ptr<GradientRecorder> GradientRecorder::Begin(ThreadState& thread) {
   if (thread.tapes == nullptr) thread.tapes = std::make_shared<Tapes>();
   Tapes& tapes = *thread.tapes;
-  if (tapes.depth == 0 && tapes.table.full()) {  // no log has forms of it
+  if (tapes.depth == 0 && tapes.table.full()) {  // no log has signatures of it
     tapes.by_words.clear();
     tapes.table.Keep({});
   }
@@ -78,10 +78,10 @@ absl::Status GradientRecorder::Read(Node* node, Location where) {
   return status;
 }
 
-absl::Status GradientRecorder::CheckCall(const CallForm& form,
+absl::Status GradientRecorder::CheckCall(const CallSignature& signature,
                                          std::span<const ValueType* const> types,
                                          std::span<const ValueType>* results) {
-  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
+  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(signature, types));
   return absl::OkStatus();
 }
 

@@ -51,7 +51,7 @@ class GradientRecorder : public Recorder {
  protected:
   bool needs_values() const override { return false; }
   absl::Status failure() const override { return status_; }
-  absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+  absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
 
  private:

@@ -54,10 +54,10 @@ inline Device DeviceOf(uint64_t bits) {
 struct Operation {
   enum class Kind : uint8_t { kCall, kRead, kExclude, kResume, kResults };
   Kind kind = Kind::kCall;
-  const CallForm* form = nullptr;  // of kCall
+  const CallSignature* signature = nullptr;  // of kCall
   // The same for any extents of the values before it, where attributes are made of those
-  // (extents.h); else `form`. It is what words have.
-  const CallForm* open = nullptr;
+  // (extents.h); else `signature`. It is what words have.
+  const CallSignature* open = nullptr;
   uint32_t first_operand = 0, num_operands = 0;  // in Log::operands
   uint32_t first_result = kAbsent;               // of kCall: values in a row
   uint32_t first_word = 0;
@@ -102,11 +102,11 @@ class Log {
   bool constant_arrays = false;
 
   // Begins an operation; as many operands follow.
-  void Begin(Operation::Kind kind, const CallForm* form, const CallForm* open, size_t operand_count,
-             Location where) {
+  void Begin(Operation::Kind kind, const CallSignature* signature, const CallSignature* open,
+             size_t operand_count, Location where) {
     Operation& operation = operations.emplace_back();
     operation.kind = kind;
-    operation.form = form;
+    operation.signature = signature;
     operation.open = open;
     operation.first_operand = static_cast<uint32_t>(operands.size());
     operation.first_word = static_cast<uint32_t>(words.size());

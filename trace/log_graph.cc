@@ -37,11 +37,11 @@ absl::Status LogGraph::Add(size_t begin, size_t end) {
     }
     KILN_ASSIGN_OR_RETURN(Attrs attrs, AttrsOf(operation));
     std::vector<std::string> names;
-    for (uint32_t k = 0; k < operation.form->num_results; ++k)
+    for (uint32_t k = 0; k < operation.signature->num_results; ++k)
       names.push_back(ValueName(operation.first_result + k, operation));
     KILN_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
-                          graph.AddNode(*operation.form->op, std::move(inputs), std::move(attrs),
-                                        NodeName(operation), std::move(names)));
+                          graph.AddNode(*operation.signature->op, std::move(inputs),
+                                        std::move(attrs), NodeName(operation), std::move(names)));
     for (size_t k = 0; k < results.size(); ++k) ids_[operation.first_result + k] = results[k];
   }
   return absl::OkStatus();
@@ -68,8 +68,8 @@ class ProgramGraph : public LogGraph {
   }
 
   absl::StatusOr<Attrs> AttrsOf(const Operation& operation) override {
-    if (!all_ || operation.open == operation.form) return operation.form->attrs;
-    return Closed(*operation.form, *operation.open, [&](LogAxis at) { return DimOf(at); });
+    if (!all_ || operation.open == operation.signature) return operation.signature->attrs;
+    return Closed(*operation.signature, *operation.open, [&](LogAxis at) { return DimOf(at); });
   }
 
  private:

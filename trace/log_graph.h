@@ -33,7 +33,7 @@ class LogGraph {
  protected:
   virtual absl::StatusOr<ValueId> FromOutside(uint32_t id) = 0;
   virtual absl::StatusOr<Attrs> AttrsOf(const Operation& operation) {
-    return operation.form->attrs;
+    return operation.signature->attrs;
   }
   virtual std::string NodeName(const Operation& /*operation*/) { return ""; }
   virtual std::string ValueName(uint32_t /*id*/, const Operation& /*operation*/) { return ""; }

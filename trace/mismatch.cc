@@ -43,10 +43,11 @@ std::string TextOf(const Log& log, uint32_t id, const Log* other) {
       break;
   }
   const Operation& from = log.operations[value.origin];
-  const std::string result =
-      from.form->num_results > 1 ? absl::StrCat("result ", id - from.first_result, " of ") : "";
-  return absl::StrCat(result, "the ", from.form->op->name, " of operation ", value.origin, " at ",
-                      ToString(from.where));
+  const std::string result = from.signature->num_results > 1
+                                 ? absl::StrCat("result ", id - from.first_result, " of ")
+                                 : "";
+  return absl::StrCat(result, "the ", from.signature->op->name, " of operation ", value.origin,
+                      " at ", ToString(from.where));
 }
 
 std::string TextOf(const Log& log, const Operation& operation, const Log* other) {
@@ -119,7 +120,7 @@ TraceError ClassOf(const Log& record, const Operation& expected, const Log& log,
   }
   if (got.kind == Kind::kRead) return TraceError::kRead;
   if (got.kind == Kind::kResults) return TraceError::kResults;
-  if (expected.form->op != got.form->op) return TraceError::kOperation;
+  if (expected.signature->op != got.signature->op) return TraceError::kOperation;
   const auto was = record.OperandsOf(expected), is = log.OperandsOf(got);
   if (was.size() != is.size()) return TraceError::kInputCount;
   if (expected.open != got.open) return TraceError::kAttributes;

@@ -25,23 +25,23 @@ Json LaunchesOf(const Program& program) {
 }  // namespace
 
 absl::StatusOr<std::string> Function::Profile() const {
-  if (!options_.profiling) {
+  if (!state_.options.profiling) {
     return absl::FailedPreconditionError(absl::StrCat(
         "trace \"", name(), "\": it has no profile; set TraceOptions::profiling before its calls"));
   }
-  if (records_.empty() || records_.front()->replays == 0) {
+  if (state_.records.empty() || state_.records.front()->replays == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "trace \"", name(), "\": it has no profile before its second call; call it again"));
   }
-  const Record& record = *records_.front();
+  const Record& record = *state_.records.front();
   Json segments = Json::array();
   size_t begin = 0;
   for (const Record::Segment& segment : record.segments) {
     Json operations = Json::array();
     for (size_t i = begin; i < segment.end; ++i) {
       const Operation& operation = record.log.operations[i];
-      if (operation.form == nullptr) continue;
-      operations.push_back({{"op", operation.form->op->name},
+      if (operation.signature == nullptr) continue;
+      operations.push_back({{"op", operation.signature->op->name},
                             {"file", operation.where.file},
                             {"line", operation.where.line}});
     }

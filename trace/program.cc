@@ -40,16 +40,16 @@ void Program::Use(Model& model, const std::shared_ptr<Runtime>& runtime) {
 absl::Status Program::Improve(const Log& log, Engine& engine, const CompileOptions& options,
                               bool waits) {
   KILN_RETURN_IF_ERROR(Convert(log));
-  if (generic_ != nullptr) {
-    CompiledLater& shared = generic_->model();
-    const absl::StatusOr<Model*> model = shared.Find(generic_->graph(), options, engine, waits);
+  if (symbolic_ != nullptr) {
+    CompiledLater& shared = symbolic_->model();
+    const absl::StatusOr<Model*> model = shared.Find(symbolic_->graph(), options, engine, waits);
     if (model.ok()) {
       if (*model == nullptr) return absl::OkStatus();
       Use(**model, shared.runtime());
       compiled_ = true;
       return absl::OkStatus();
     }
-    generic_ = nullptr;  // what has symbols cannot be compiled; numbers may
+    symbolic_ = nullptr;  // what has symbols cannot be compiled; numbers may
   }
   KILN_ASSIGN_OR_RETURN(Model* const model, own_.Find(graph_, options, engine, waits));
   if (model == nullptr) return absl::OkStatus();
@@ -121,7 +121,7 @@ absl::Status Program::RunContext(Log& log, bool timed) {
 absl::Status Program::Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
                           bool timed) {
   if (!compiled_) {
-    const bool again = runs_ > 0 || (generic_ != nullptr && generic_->model().there());
+    const bool again = runs_ > 0 || (symbolic_ != nullptr && symbolic_->model().there());
     const bool must = RequiresDevice(options);
     if (again || must) KILN_RETURN_IF_ERROR(Improve(log, engine, options, timed || must));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program: operations of a log as something that runs. The first run is one operation at a time, or
 // all of them on the VM; it is compiled when it runs for the second time: what runs once is not
-// worth a compiler. Where a Generic is compiled already, it runs at once. In background mode it
-// goes on as it was until the compiled one is there. Which values it gives is fixed when it is
-// made.
+// worth a compiler. Where a SymbolicProgram is compiled already, it runs at once. In background
+// mode it goes on as it was until the compiled one is there. Which values it gives is fixed when it
+// is made.
 //
 // Numbers lie in a block of the program, which is bound once; arrays are bound when they are
 // others, and so is the memory of results. Once all is compiled, a run takes memory for results
@@ -22,20 +22,20 @@
 #include "kiln/model.h"
 #include "kiln/options.h"
 #include "trace/engine.h"
-#include "trace/generic.h"
 #include "trace/log.h"
 #include "trace/result_memory.h"
 #include "trace/steps.h"
+#include "trace/symbolic_program.h"
 
 namespace kiln::tracing {
 
 class Program {
  public:
   // Operations [begin, end) of a log; `results` are values that they give. Compiled it is
-  // `generic`, where there is one.
+  // `symbolic`, where there is one.
   Program(size_t begin, size_t end, std::vector<uint32_t> results,
-          std::shared_ptr<Generic> generic = nullptr)
-      : begin_(begin), end_(end), results_(std::move(results)), generic_(std::move(generic)) {}
+          std::shared_ptr<SymbolicProgram> symbolic = nullptr)
+      : begin_(begin), end_(end), results_(std::move(results)), symbolic_(std::move(symbolic)) {}
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
   // those that there are. All logs that it is run with have the same words.
@@ -46,7 +46,7 @@ class Program {
   void Rest();
 
   const std::vector<uint32_t>& results() const { return results_; }
-  const std::shared_ptr<Generic>& generic() const { return generic_; }
+  const std::shared_ptr<SymbolicProgram>& symbolic() const { return symbolic_; }
   int64_t runs() const { return runs_; }
   // Of timed runs: the launches of the last one, with the milliseconds of all.
   const std::vector<ThunkTime>& times() const { return times_; }
@@ -64,16 +64,16 @@ class Program {
 
   const size_t begin_, end_;
   const std::vector<uint32_t> results_;
-  std::shared_ptr<Generic> generic_;        // null: it is compiled by itself
-  Graph graph_;                             // from the first time that it is compiled on
-  std::vector<uint32_t> operands_;          // its inputs, values of the log
-  std::vector<uint64_t> numbers_;           // by operand, those that are numbers; never moves
-  std::vector<Tensor> bound_;               // by operand, what the context has
-  std::vector<ResultMemory> memory_;        // by result
-  std::vector<const void*> bound_results_;  // by result, where the context writes it
-  std::shared_ptr<Runtime> runtime_;        // of the context
-  std::optional<Context> context_;          // none: the first run was one operation at a time
-  CompiledLater own_;                       // where there is no generic_
+  std::shared_ptr<SymbolicProgram> symbolic_;  // null: it is compiled by itself
+  Graph graph_;                                // from the first time that it is compiled on
+  std::vector<uint32_t> operands_;             // its inputs, values of the log
+  std::vector<uint64_t> numbers_;              // by operand, those that are numbers; never moves
+  std::vector<Tensor> bound_;                  // by operand, what the context has
+  std::vector<ResultMemory> memory_;           // by result
+  std::vector<const void*> bound_results_;     // by result, where the context writes it
+  std::shared_ptr<Runtime> runtime_;           // of the context
+  std::optional<Context> context_;             // none: the first run was one operation at a time
+  CompiledLater own_;                          // where there is no symbolic_
   bool compiled_ = false;
   int64_t runs_ = 0, timed_runs_ = 0;
   std::vector<ThunkTime> times_;

@@ -58,7 +58,7 @@ absl::Status Recorder::CheckOperand(Node* node, Location where) {
   return Evaluate(node, where);
 }
 
-absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
+absl::Status Recorder::FindTypes(const Request& request, const CallSignature& signature) {
   operands_.types.resize(request.operands.size());
   std::optional<DType> beside, any;
   bool numbers = false;
@@ -73,7 +73,7 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
     if (node == nullptr) return NoArray(request, k);
     KILN_RETURN_IF_ERROR(CheckOperand(node, request.where));
     operands_.types[k] = &node->type;
-    if (form.Counts(k)) continue;
+    if (signature.Counts(k)) continue;
     if (!any) any = node->type.type;
     if (!beside && node->type.type != DType::kBool) beside = node->type.type;
   }
@@ -84,7 +84,7 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
     const DType own = OperandAccess::OwnType(operand);
-    operands_.numbers[k] = ValueType(form.Counts(k)               ? DType::kI64
+    operands_.numbers[k] = ValueType(signature.Counts(k)          ? DType::kI64
                                      : beside                     ? *beside
                                      : any && own == DType::kBool ? *any
                                                                   : own);
@@ -97,11 +97,11 @@ absl::Status Recorder::FindTypes(const Request& request, const CallForm& form) {
   return absl::OkStatus();
 }
 
-const CallForm* Recorder::Likely(std::span<const Attribute> attributes) const {
+const CallSignature* Recorder::Likely(std::span<const Attribute> attributes) const {
   const size_t at = log_.operations.size();
   if (attributes.empty() || replayed_ == nullptr || at >= replayed_->operations.size())
     return nullptr;
-  return replayed_->operations[at].form;
+  return replayed_->operations[at].signature;
 }
 
 absl::Status Recorder::ApplyPad(const Request& request, std::span<Array> results) {
@@ -123,16 +123,16 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
   KILN_ASSIGN_OR_RETURN(
-      const CallForm* const form,
+      const CallSignature* const signature,
       table_.Find(request.op, request.attributes, results.size(), Likely(request.attributes)));
-  KILN_RETURN_IF_ERROR(FindTypes(request, *form));
+  KILN_RETURN_IF_ERROR(FindTypes(request, *signature));
   std::span<const ValueType> result_types;
-  KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), request.where));
-  const CallForm* open = form;
+  KILN_RETURN_IF_ERROR(At(CheckCall(*signature, operands_.types, &result_types), request.where));
+  const CallSignature* open = signature;
   if (IsMadeOfExtents(request)) {
-    KILN_ASSIGN_OR_RETURN(open, Open(request, form));
+    KILN_ASSIGN_OR_RETURN(open, Open(request, signature));
   }
-  log_.Begin(Operation::Kind::kCall, form, open, request.operands.size(), request.where);
+  log_.Begin(Operation::Kind::kCall, signature, open, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsAbsent(operand)) {
@@ -162,7 +162,7 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   using Kind = TypedOperand::Kind;
   KILN_RETURN_IF_ERROR(failure());
   Tidy();
-  KILN_ASSIGN_OR_RETURN(const CallForm* const form,
+  KILN_ASSIGN_OR_RETURN(const CallSignature* const signature,
                         table_.Find(op, attributes, results.size(), Likely(attributes)));
   operands_.types.assign(operands.size(), nullptr);
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -172,8 +172,8 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
       operands_.types[k] = operand.kind == Kind::kArray ? &operand.node->type : &operand.type;
   }
   std::span<const ValueType> result_types;
-  KILN_RETURN_IF_ERROR(At(CheckCall(*form, operands_.types, &result_types), where));
-  log_.Begin(Operation::Kind::kCall, form, form, operands.size(), where);
+  KILN_RETURN_IF_ERROR(At(CheckCall(*signature, operands_.types, &result_types), where));
+  log_.Begin(Operation::Kind::kCall, signature, signature, operands.size(), where);
   for (const TypedOperand& operand : operands) {
     if (operand.kind == Kind::kAbsent)
       log_.AddAbsent();
@@ -189,15 +189,16 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   return AddResults(result_types, results);
 }
 
-absl::Status LazyRecorder::CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+absl::Status LazyRecorder::CheckCall(const CallSignature& signature,
+                                     std::span<const ValueType* const> types,
                                      std::span<const ValueType>* results) {
-  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(form, types));
+  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(signature, types));
   return absl::OkStatus();
 }
 
 absl::Status LazyRecorder::Written() {
   ++stats_.operations;
-  if (!growth_.Add(log_)) return absl::OkStatus();
+  if (!loop_.Add(log_)) return absl::OkStatus();
   ++stats_.growth_cuts;
   return Flush();
 }
@@ -244,7 +245,7 @@ absl::Status LazyRecorder::RunAll() {
 absl::Status LazyRecorder::Flush() {
   const absl::Status status = CatchExceptions("running lazy arrays", [&] { return RunAll(); });
   log_.Clear(status);
-  growth_.Clear();
+  loop_.Clear();
   return status;
 }
 

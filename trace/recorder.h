@@ -17,8 +17,8 @@
 #include "kiln/trace.h"
 #include "trace/call_table.h"
 #include "trace/engine.h"
-#include "trace/growth.h"
 #include "trace/log.h"
+#include "trace/loop_detector.h"
 #include "trace/program.h"
 #include "trace/steps.h"
 
@@ -75,15 +75,17 @@ class Recorder {
   virtual bool needs_values() const { return true; }
   // Why nothing is written down any more.
   virtual absl::Status failure() const { return absl::OkStatus(); }
-  // The form of a request that is made of extents, for any that this log's values have; `form` is
-  // that of its numbers.
-  virtual absl::StatusOr<const CallForm*> Open(const Request& /*request*/, const CallForm* form) {
-    return form;
+  // The signature of a request that is made of extents, for any that this log's values have;
+  // `signature` is that of its numbers.
+  virtual absl::StatusOr<const CallSignature*> Open(const Request& /*request*/,
+                                                    const CallSignature* signature) {
+    return signature;
   }
-  // Called before a call is written down: makes room where the table has too many forms.
+  // Called before a call is written down: makes room where the table has too many signatures.
   virtual void Tidy() {}
   // What is written down next; an error ends it before it is.
-  virtual absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+  virtual absl::Status CheckCall(const CallSignature& signature,
+                                 std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) = 0;
   // The call at the end of the log has its operands; its results are not there yet.
   virtual absl::Status Compare() { return absl::OkStatus(); }
@@ -96,10 +98,10 @@ class Recorder {
 
  private:
   // What the next call is, which has attributes, as the record has it; null: there is none.
-  const CallForm* Likely(std::span<const Attribute> attributes) const;
+  const CallSignature* Likely(std::span<const Attribute> attributes) const;
   // A call of `pad` whose fill value is a number.
   absl::Status ApplyPad(const Request& request, std::span<Array> results);
-  absl::Status FindTypes(const Request& request, const CallForm& form);
+  absl::Status FindTypes(const Request& request, const CallSignature& signature);
   // Makes sure that the node can be an operand.
   absl::Status CheckOperand(Node* node, Location where);
   // The call at the end of the log gets its results.
@@ -119,7 +121,7 @@ class LazyRecorder : public Recorder {
 
  protected:
   void Tidy() override;
-  absl::Status CheckCall(const CallForm& form, std::span<const ValueType* const> types,
+  absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
   absl::Status Written() override;
 
@@ -130,14 +132,14 @@ class LazyRecorder : public Recorder {
   };
   Program* Find();
   absl::Status RunAll();
-  // Forgets structures, and all that is found by forms; nothing is written down.
+  // Forgets structures, and all that is found by signatures; nothing is written down.
   void Forget();
 
   Engine& engine_;
   CallTable own_table_;
   Log own_log_;
   OperandTypes own_operands_;
-  Growth growth_;
+  LoopDetector loop_;
   CompileOptions options_ = BackgroundCompile();
   LazyStats stats_;
   Steps steps_;

@@ -15,7 +15,7 @@ namespace kiln::tracing {
 bool Steps::IsNeeded(const Operation& operation) const {
   if (operation.kind != Operation::Kind::kCall) return false;
   const auto first = last_use_.begin() + operation.first_result;
-  return std::any_of(first, first + operation.form->num_results,
+  return std::any_of(first, first + operation.signature->num_results,
                      [](uint32_t use) { return use != 0; });
 }
 
@@ -31,11 +31,11 @@ void Steps::FindNeeded(const Log& log, size_t begin, size_t end,
   }
 }
 
-// What a step is found by: form, operands by kind, type and which of them are one.
+// What a step is found by: signature, operands by kind, type and which of them are one.
 void Steps::MakeKey(const Log& log, const Operation& operation) {
   key_.clear();
   operands_.clear();
-  key_.push_back(operation.form->id);
+  key_.push_back(operation.signature->id);
   for (const uint32_t id : log.OperandsOf(operation)) {
     if (id == kAbsent) {
       key_.push_back(0);
@@ -80,7 +80,7 @@ absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index, Engine& e
   if (const auto found = steps_.find(WordsView(key_)); found != steps_.end())
     return found->second.get();
   std::vector<uint32_t> results, operands;
-  for (size_t k = 0; k < operation.form->num_results; ++k)
+  for (size_t k = 0; k < operation.signature->num_results; ++k)
     results.push_back(operation.first_result + static_cast<uint32_t>(k));
   KILN_ASSIGN_OR_RETURN(Graph graph,
                         ToGraph(log, index, index + 1, results, Constants::kFew, operands));
@@ -111,7 +111,7 @@ absl::Status Steps::RunOne(const Log& log, size_t index, Step& step) {
   }
   KILN_RETURN_IF_ERROR(step.context->Run());
   const Operation& operation = log.operations[index];
-  for (size_t k = 0; k < operation.form->num_results; ++k) {
+  for (size_t k = 0; k < operation.signature->num_results; ++k) {
     const size_t id = operation.first_result + k;
     if (last_use_[id] == 0) continue;
     KILN_ASSIGN_OR_RETURN(values_[id], step.context->Output(k));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps: runs operations one at a time on the VM, each as a program of its own that is found again
-// by its form and types. So a new function has its first answer before a program of all of it could
-// be compiled: few of its operations are new ones. Belongs to one caller at a time.
+// by its signature and types. So a new function has its first answer before a program of all of it
+// could be compiled: few of its operations are new ones. Belongs to one caller at a time.
 #ifndef KILN_TRACE_STEPS_H_
 #define KILN_TRACE_STEPS_H_
 

@@ -36,7 +36,7 @@ ExcludeFromTrace::ExcludeFromTrace(Location where) {
   if (thread == nullptr || thread->call == nullptr || thread->excluded()) return;
   if (thread->recorder != thread->call) {
     thread->recorder->Failed(
-        tracing::TraceFailure(thread->call->function().name(), TraceError::kExclusion,
+        tracing::TraceFailure(thread->call->name(), TraceError::kExclusion,
                               absl::StrCat("a region at ", tracing::ToString(where),
                                            " is left out in a function that is differentiated")),
         /*ends=*/true);
@@ -111,12 +111,12 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     function.ForgetIfAsked();
     ThreadState* const thread = ThreadState::Get();
     if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
-    ++function.stats_.calls;
+    ++function.state_.stats.calls;
     function.results_.clear();
     if (thread->call != nullptr && !thread->excluded()) {
       return TraceFailure(
           function.name(), TraceError::kNested,
-          absl::StrCat("it is called within the trace \"", thread->call->function().name(), "\""));
+          absl::StrCat("it is called within the trace \"", thread->call->name(), "\""));
     }
     if (thread->recorder->around() != nullptr) {
       return TraceFailure(function.name(), TraceError::kNested,
@@ -124,13 +124,13 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     }
     KILN_RETURN_IF_ERROR(function.CheckOptions());
     KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));
-    function.Tidy();
-    KILN_ASSIGN_OR_RETURN(Record* const record, function.Find(arguments, count));
-    if (record != nullptr && function.frozen_ && record->replays > 0) {
-      ++function.stats_.frozen_calls;
+    function.state_.Tidy();
+    KILN_ASSIGN_OR_RETURN(Record* const record, function.state_.Find(arguments, count));
+    if (record != nullptr && function.state_.frozen && record->replays > 0) {
+      ++function.state_.stats.frozen_calls;
       return function.RunFrozen(*record, arguments, thread->engine, function.results_);
     }
-    core_ = &function.call_.emplace(function, *thread, record,
+    core_ = &function.call_.emplace(function.state_, *thread, record,
                                     record == nullptr ? std::make_unique<Record>() : nullptr);
     core_->AddArguments(arguments, count);
     runs_ = true;
@@ -143,7 +143,7 @@ void Call::Leave(const absl::Status& status) {
   error_ = status;
   if (!entered_) return;
   function_->status_ = status;
-  if (!status.ok()) ++function_->stats_.errors;
+  if (!status.ok()) ++function_->state_.stats.errors;
 }
 
 Call::~Call() {
@@ -161,7 +161,7 @@ void Call::Finish(Array* results, size_t count) noexcept {
   const bool replayed = core_->replays();
   const absl::Status status =
       CatchExceptions("a trace", [&] { return core_->Finish(results, count); });
-  if (status.ok()) ++(replayed ? function_->stats_.replays : function_->stats_.records);
+  if (status.ok()) ++(replayed ? function_->state_.stats.replays : function_->state_.stats.records);
   Leave(status);
 }
 

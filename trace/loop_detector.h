@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growth: notices that a log gets the same operations again and again, as a loop writes them, so
-// that it can be run and begun anew before it has a structure of its own for each length.
+// LoopDetector: notices that a log gets the same operations again and again, as a loop writes them,
+// so that it can be run and begun anew before it has a structure of its own for each length.
 //
 // Each operation is a token: what it is, the distances to the operations whose results it takes,
 // and whether operands are arrays or numbers from outside. When the last tokens are a repetition of
 // those one period before, for a period and kLeast tokens at least, the log is cut, where its
 // length is a whole number of periods: the next logs of the loop are then cut at the same place of
 // its body, and are all alike. Takes no memory once it has grown.
-#ifndef KILN_TRACE_GROWTH_H_
-#define KILN_TRACE_GROWTH_H_
+#ifndef KILN_TRACE_LOOP_DETECTOR_H_
+#define KILN_TRACE_LOOP_DETECTOR_H_
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace kiln::tracing {
 
-class Growth {
+class LoopDetector {
  public:
   // The last operation of the log, a call. True: cut behind it.
   bool Add(const Log& log) {
@@ -57,7 +57,7 @@ class Growth {
   static uint64_t TokenOf(const Log& log) {
     const Operation& operation = log.operations.back();
     const size_t index = log.operations.size() - 1;
-    uint64_t token = operation.form->id;
+    uint64_t token = operation.signature->id;
     for (const uint32_t id : log.OperandsOf(operation)) {
       if (id == kAbsent) {
         token = Mix(token, 1);
@@ -80,4 +80,4 @@ class Growth {
 
 }  // namespace kiln::tracing
 
-#endif  // KILN_TRACE_GROWTH_H_
+#endif  // KILN_TRACE_LOOP_DETECTOR_H_

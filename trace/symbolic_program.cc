@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/generic.h"
+#include "trace/symbolic_program.h"
 
 #include <algorithm>
 #include <cstring>
@@ -64,9 +64,10 @@ bool SameButExtents(const Log& a, const Log& b, size_t begin, size_t end) {
   return true;
 }
 
-std::shared_ptr<Generic> Generic::Of(const Log& a, const Log& b, size_t begin, size_t end,
-                                     const std::vector<uint32_t>& results) {
-  auto made = std::make_shared<Generic>();
+std::shared_ptr<SymbolicProgram> SymbolicProgram::Of(const Log& a, const Log& b, size_t begin,
+                                                     size_t end,
+                                                     const std::vector<uint32_t>& results) {
+  auto made = std::make_shared<SymbolicProgram>();
   absl::StatusOr<Graph> graph =
       ToGraph(a, begin, end, results, Constants::kAll, made->operands_, &b);
   if (!graph.ok()) return nullptr;
@@ -75,7 +76,7 @@ std::shared_ptr<Generic> Generic::Of(const Log& a, const Log& b, size_t begin, s
   return made->Fits(a) && made->Fits(b) ? made : nullptr;
 }
 
-bool Generic::Fits(const Log& log) const {
+bool SymbolicProgram::Fits(const Log& log) const {
   const std::optional<SymbolValues> values = ValuesOf(graph_, operands_, log);
   if (!values) return false;
   for (const Guard& guard : graph_.guards())
