@@ -19,7 +19,7 @@
 #include "graph/training/flat_tensors.h"
 #include "graph/training/optimizer.h"
 #include "kiln/gradients.h"
-#include "training/form.h"
+#include "training/phase_graph.h"
 #include "training/schedule.h"
 #include "training/state.h"
 
@@ -97,9 +97,9 @@ std::vector<ValueId> FlatGradients(GraphBuilder& b, const Plan& plan,
 
 absl::StatusOr<Graph> Gradients(const Plan& plan, const Graph& model) {
   const TrainerOptions& options = plan.options;
-  KILN_ASSIGN_OR_RETURN(
-      Form form, MakeForm(model, plan.choice, Phase::kTraining, options.batch_norm_momentum));
-  Graph graph = std::move(form.graph);
+  KILN_ASSIGN_OR_RETURN(PhaseGraph phase, MakePhaseGraph(model, plan.choice, Phase::kTraining,
+                                                         options.batch_norm_momentum));
+  Graph graph = std::move(phase.graph);
   if (options.precision != DType::kF32) {
     KILN_ASSIGN_OR_RETURN(graph, WithProductsIn(graph, options.precision));
     graph.maker = nullptr;
@@ -107,8 +107,8 @@ absl::StatusOr<Graph> Gradients(const Plan& plan, const Graph& model) {
   std::vector<ValueId> parameters;
   std::vector<Graph::Output> outputs(1);
   const std::vector<Graph::Output> made = graph.outputs();
-  for (size_t k = 0; k < form.parameters; ++k)
-    parameters.push_back(made[form.model_outputs + k].value);
+  for (size_t k = 0; k < phase.parameters; ++k)
+    parameters.push_back(made[phase.model_outputs + k].value);
   const ValueId output = made[plan.output].value;
   GraphBuilder b(&graph);
   const ValueId scale = b.Input("kiln/scale", DType::kF32, {});
@@ -121,7 +121,7 @@ absl::StatusOr<Graph> Gradients(const Plan& plan, const Graph& model) {
   outputs[0] = {"loss", loss};
   for (const ValueId flat : FlatGradients(b, plan, gradients))
     outputs.push_back({absl::StrCat("gradients.", outputs.size()), flat});
-  for (size_t k = made.size() - form.statistics; k < made.size(); ++k)
+  for (size_t k = made.size() - phase.statistics; k < made.size(); ++k)
     outputs.push_back({absl::StrCat("statistics.", outputs.size()), made[k].value});
   KILN_RETURN_IF_ERROR(b.status());
   graph.SetOutputs(std::move(outputs));
@@ -132,10 +132,10 @@ absl::StatusOr<Graph> Gradients(const Plan& plan, const Graph& model) {
 }
 
 absl::StatusOr<Graph> Evaluation(const Plan& plan, const Graph& model, bool with_loss) {
-  KILN_ASSIGN_OR_RETURN(Form form, MakeForm(model, plan.choice, Phase::kInference, 0));
-  Graph graph = std::move(form.graph);
+  KILN_ASSIGN_OR_RETURN(PhaseGraph phase, MakePhaseGraph(model, plan.choice, Phase::kInference, 0));
+  Graph graph = std::move(phase.graph);
   std::vector<Graph::Output> outputs = graph.outputs();
-  outputs.resize(form.model_outputs);
+  outputs.resize(phase.model_outputs);
   if (with_loss) {
     GraphBuilder b(&graph);
     const ValueId output = outputs[plan.output].value;

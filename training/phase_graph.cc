@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/form.h"
+#include "training/phase_graph.h"
 
 #include <algorithm>
 #include <optional>
@@ -44,7 +44,7 @@ absl::Status CheckBody(const Node& owner, const Graph& body) {
   return absl::OkStatus();
 }
 
-// Copies a model, node by node, in another form.
+// Copies a model, node by node, for another phase.
 class Copy {
  public:
   Copy(const Graph& from, Phase phase)
@@ -171,8 +171,8 @@ class Copy {
 
 }  // namespace
 
-absl::StatusOr<Form> MakeForm(const Graph& model, const Choice& choice, Phase phase,
-                              double momentum) {
+absl::StatusOr<PhaseGraph> MakePhaseGraph(const Graph& model, const Choice& choice, Phase phase,
+                                          double momentum) {
   Copy copy(model, phase);
   GraphBuilder& b = copy.builder();
   std::vector<ValueId> parameters, statistics, flat_statistics;
@@ -214,16 +214,16 @@ absl::StatusOr<Form> MakeForm(const Graph& model, const Choice& choice, Phase ph
     statistics.push_back(b.Op("add", {kept, fresh}));
   }
   KILN_RETURN_IF_ERROR(b.status());
-  Form form;
-  form.graph = copy.Take();
-  form.model_outputs = form.graph.outputs().size();
-  form.parameters = parameters.size();
-  form.statistics = statistics.size();
+  PhaseGraph made;
+  made.graph = copy.Take();
+  made.model_outputs = made.graph.outputs().size();
+  made.parameters = parameters.size();
+  made.statistics = statistics.size();
   for (const std::vector<ValueId>* values : {&parameters, &statistics}) {
     for (const ValueId id : *values)
-      form.graph.AddOutput(id, absl::StrCat("kiln/", form.graph.outputs().size()));
+      made.graph.AddOutput(id, absl::StrCat("kiln/", made.graph.outputs().size()));
   }
-  return form;
+  return made;
 }
 
 absl::StatusOr<Graph> WithValues(const Graph& model, const std::map<std::string, Tensor>& values) {

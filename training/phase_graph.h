@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model in its form for training or for inference, with what is trained as inputs.
+// The graph of a model for one phase, training or inference, with what is trained as inputs.
 //
 //   input x : f32 [n, 3]                       input x : f32 [n, 3]
 //   const w : f32 [3, 4] = ...                 input kiln/parameters : f32 [12]
@@ -9,8 +9,8 @@
 //
 // In training, batch norms normalise by the batch at hand, and random operators draw by the count
 // of draws. In inference, dropout is the identity.
-#ifndef KILN_TRAINING_FORM_H_
-#define KILN_TRAINING_FORM_H_
+#ifndef KILN_TRAINING_PHASE_GRAPH_H_
+#define KILN_TRAINING_PHASE_GRAPH_H_
 
 #include <map>
 #include <string>
@@ -26,7 +26,7 @@ namespace kiln::training {
 
 enum class Phase : uint8_t { kTraining, kInference };
 
-struct Form {
+struct PhaseGraph {
   // Inputs: the model's, a flat tensor for each group of parameters and of statistics, and, in
   // training, the count of draws. Outputs: the model's; parameters, in the order of groups and
   // parts; and, in training, the statistics after this run, flat, one for each group.
@@ -36,12 +36,12 @@ struct Form {
 
 // `momentum`: TrainerOptions::batch_norm_momentum. kUnimplemented: dropout or a batch norm inside a
 // loop or branch.
-absl::StatusOr<Form> MakeForm(const Graph& model, const Choice& choice, Phase phase,
-                              double momentum);
+absl::StatusOr<PhaseGraph> MakePhaseGraph(const Graph& model, const Choice& choice, Phase phase,
+                                          double momentum);
 
 // The model for inference with these constants in place of its own, by the names of `Choice`.
 absl::StatusOr<Graph> WithValues(const Graph& model, const std::map<std::string, Tensor>& values);
 
 }  // namespace kiln::training
 
-#endif  // KILN_TRAINING_FORM_H_
+#endif  // KILN_TRAINING_PHASE_GRAPH_H_
