@@ -54,7 +54,7 @@ absl::Status PackWeights(const ModelFlags& flags, const CommonOptions& common,
     return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const Descriptor file, NamelessFile(output));
   KILN_RETURN_IF_ERROR(writer.Write(
-      store, {}, [&](absl::string_view bytes) { return WriteAll(file, bytes, "package"); }));
+      store, {}, [&](absl::string_view bytes) { return WriteAll(file, bytes, output); }));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Package> package,
                         Package::Open(PackageSource::Descriptor(file.get())));
   if (package->on_vm() != 0) return absl::OkStatus();

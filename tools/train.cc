@@ -1,85 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // kiln train: trains a model on samples in files, with checkpoints from which it goes on.
-#include <csignal>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/file_system.h"
 #include "base/printable.h"
 #include "base/publish_file.h"
 #include "base/status.h"
 #include "base/status_macros.h"
-#include "graph/tensors.h"
-#include "graph/training/optimizer.h"
 #include "kiln/trainer.h"
 #include "nlohmann/json.hpp"
 #include "tools/common.h"
 #include "tools/exit_code.h"
-#include "tools/flags.h"
+#include "tools/interrupts.h"
 #include "tools/report.h"
 #include "tools/train_data.h"
+#include "tools/train_evaluate.h"
+#include "tools/train_flags.h"
 #include "tools/train_history.h"
 #include "training/loss.h"
-#include "training/schedule.h"
 
 namespace kiln {
 namespace {
 
 constexpr char kHistoryKey[] = "kiln.train";
 constexpr int64_t kPoints = 400;  // of the loss curve, about
-
-struct TrainFlags {
-  CommonOptions common;
-  std::string model, labels, eval_labels, loss = "cross_entropy", optimizer = "adam",
-                                          schedule = "constant", precision = "f32";
-  std::string output_name, labels_name = "labels", checkpoint, output, curve;
-  std::vector<std::string> data, eval, parameters, frozen;
-  int epochs = 1, batch = 32, micro_batches = 1, save_every = 0;
-  uint64_t seed = 0;
-  double clip_norm = 0, clip_value = 0;
-  bool resume = false;
-};
-
-absl::StatusOr<TrainerOptions> OptionsOf(const TrainFlags& flags) {
-  if (flags.common.device == "reference")
-    return Invalid("device \"reference\": the interpreter does not train; use --device cpu");
-  if (!flags.common.shapes.empty() || !flags.common.dims.empty())
-    return Invalid("--shape, --dim: kiln train has shapes from its data; leave them out");
-  if (flags.seed > UINT32_MAX)
-    return Invalid("--seed ", flags.seed, ": a seed is from 0 to ", UINT32_MAX);
-  TrainerOptions options;
-  KILN_ASSIGN_OR_RETURN(options.compile, ToCompileOptions(flags.common));
-  KILN_RETURN_IF_ERROR(training::SetLoss(flags.loss, options));
-  KILN_RETURN_IF_ERROR(training::SetOptimizer(flags.optimizer, options));
-  KILN_RETURN_IF_ERROR(training::SetSchedule(flags.schedule, options));
-  KILN_RETURN_IF_ERROR(training::CheckLoss(options.loss));
-  KILN_RETURN_IF_ERROR(training::CheckOptimizer(options.optimizer));
-  KILN_RETURN_IF_ERROR(training::CheckSchedule(options.schedule));
-  options.output = flags.output_name;
-  options.labels = flags.labels_name;
-  options.parameters = flags.parameters;
-  options.frozen = flags.frozen;
-  options.clip_norm = flags.clip_norm;
-  options.clip_value = flags.clip_value;
-  options.micro_batches = flags.micro_batches;
-  options.seed = static_cast<uint32_t>(flags.seed);
-  options.precision = *ParseDType(flags.precision);
-  return options;
-}
 
 std::vector<std::string> NamesOf(const std::vector<PortInfo>& ports) {
   std::vector<std::string> names;
@@ -97,94 +50,6 @@ std::string TrainedText(const std::vector<std::string>& names, bool all) {
   return text;
 }
 
-// That what is written can be, which is said before hours of training, and replaces nothing that is
-// read; but a trained model may replace the model.
-absl::Status CheckFiles(const TrainFlags& flags) {
-  namespace fs = std::filesystem;
-  if (!flags.output.empty() && !absl::EndsWith(flags.output, ".onnx"))
-    return Invalid("--output ", flags.output,
-                   ": the trained model is an ONNX file; give a name that ends in .onnx");
-  std::error_code error;
-  std::map<fs::path, std::string> used;
-  const auto read = [&](const char* flag, const std::string& path) {
-    used.emplace(fs::weakly_canonical(path, error), flag);
-  };
-  for (const std::string& spec : flags.data) read("--data", FileOf(spec));
-  for (const std::string& spec : flags.eval) read("--eval", FileOf(spec));
-  if (!flags.labels.empty()) read("--labels", flags.labels);
-  if (!flags.eval_labels.empty()) read("--eval-labels", flags.eval_labels);
-  const fs::path model = fs::weakly_canonical(flags.model, error);
-  for (const auto& [flag, path] :
-       {std::pair("--checkpoint", &flags.checkpoint), std::pair("--output", &flags.output),
-        std::pair("--curve", &flags.curve)}) {
-    if (path->empty()) continue;
-    KILN_RETURN_IF_ERROR(CheckPublishable(RealFileSystem(), *path));
-    KILN_ASSIGN_OR_RETURN(const std::string target, PathToReplace(*path));
-    const fs::path file = fs::weakly_canonical(target, error);
-    const auto [other, first] = used.emplace(file, flag);
-    if (!first || (file == model && path != &flags.output))
-      return Invalid(flag, " ", *path, ": ", first ? "the model" : other->second,
-                     " is the same file; give another");
-  }
-  return absl::OkStatus();
-}
-
-// Ctrl-C and SIGTERM wait until a step has ended, and its checkpoint is written.
-class Interrupts {
- public:
-  Interrupts() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
-  ~Interrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  // The signal that has come, or 0.
-  int Come() const {
-    const timespec at_once = {};
-    return std::max(sigtimedwait(&signals_, nullptr, &at_once), 0);
-  }
-  // Ends the process as the signal does.
-  [[noreturn]] void End(int signal) const {
-    std::signal(signal, SIG_DFL);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    raise(signal);
-    _exit(128 + signal);
-  }
-
- private:
-  sigset_t signals_ = {}, before_ = {};
-};
-
-// How many labels the mean that a loss is counts.
-int64_t Counted(const Tensor& labels, std::optional<int64_t> ignored) {
-  if (!ignored) return labels.num_elements();
-  int64_t count = 0;
-  for (int64_t i = 0; i < labels.num_elements(); ++i) count += ReadInt(labels, i) != *ignored;
-  return count;
-}
-
-// How many of them are the class whose output is largest, for outputs [n, classes].
-std::optional<int64_t> Right(const Tensor& output, const Tensor& labels,
-                             std::optional<int64_t> ignored) {
-  if (output.rank() != 2 || labels.rank() != 1 || !IsInt(labels.dtype())) return std::nullopt;
-  const int64_t n = output.shape()[0], classes = output.shape()[1];
-  int64_t right = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t label = ReadInt(labels, i);
-    if (label == ignored) continue;
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; ++c) {
-      if (ReadFloat(output, i * classes + c) > ReadFloat(output, i * classes + best)) best = c;
-    }
-    right += best == label;
-  }
-  return right;
-}
-
 // One run of the verb.
 class Run {
  public:
@@ -193,10 +58,8 @@ class Run {
   explicit Run(const TrainFlags& flags) : flags_(flags) {}
 
   int operator()() {
-    const absl::StatusOr<TrainerOptions> options = OptionsOf(flags_);
+    const absl::StatusOr<TrainerOptions> options = TrainerOptionsOf(flags_);
     if (!options.ok()) return Fail(options.status(), OptionsExit(options.status()));
-    if (const auto* loss = std::get_if<training::CrossEntropyLoss>(&options->loss))
-      ignored_ = loss->ignore_index;
     absl::StatusOr<Trainer> trainer = Trainer::Create(flags_.model, *options);
     if (!trainer.ok()) return Fail(trainer.status(), ModelExit(trainer.status()));
     trainer_.emplace(*std::move(trainer));
@@ -243,7 +106,7 @@ class Run {
     history_.data = {flags_.seed, train_.size(), flags_.batch};
     if (flags_.save_every > 0 && flags_.checkpoint.empty())
       return Invalid("--save-every: give --checkpoint FILE to save to");
-    KILN_RETURN_IF_ERROR(CheckFiles(flags_));
+    KILN_RETURN_IF_ERROR(CheckTrainFiles(flags_));
     if (!flags_.resume) return absl::OkStatus();
     if (flags_.checkpoint.empty()) return Invalid("--resume: give --checkpoint FILE to go on from");
     KILN_ASSIGN_OR_RETURN(auto metadata, trainer_->Load(flags_.checkpoint));
@@ -322,45 +185,16 @@ class Run {
     return kExitOk;
   }
 
-  // Mean loss and accuracy over the data for evaluation: those of one batch of all.
   absl::Status Evaluate(TrainHistory::Epoch& epoch) {
-    const int64_t batch = fixed_.value_or(flags_.batch), n = eval_->size();
-    std::vector<int64_t> order(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
-    const bool has_labels = trainer_->inputs().back().name == flags_.labels_name;
-    int64_t samples = 0, count = 0;
-    double loss = 0;
-    std::optional<int64_t> right = has_labels ? std::optional<int64_t>(0) : std::nullopt;
-    for (int64_t begin = 0; begin < n; begin += batch) {
-      const int64_t end = std::min(begin + batch, n);
-      if (fixed_ && end - begin < batch) break;
-      KILN_ASSIGN_OR_RETURN(const NamedTensors some, eval_->Batch(order, begin, end));
-      KILN_ASSIGN_OR_RETURN(const Evaluation found, trainer_->Evaluate(some));
-      const Tensor& labels = some.back().second;
-      const int64_t counted = has_labels ? Counted(labels, ignored_) : end - begin;
-      samples += end - begin;
-      count += counted;
-      loss += found.loss * static_cast<double>(counted);
-      const std::optional<int64_t> own = Right(found.outputs[OutputNumber()], labels, ignored_);
-      if (right && own) {
-        *right += *own;
-      } else {
-        right.reset();
-      }
-    }
-    if (samples == 0)
-      return Invalid("--eval: there are ", n, " samples; the model takes ", batch, " at once");
-    if (count == 0) return Invalid("--eval: all labels are ignored; give some that count");
-    epoch.eval_loss = loss / static_cast<double>(count);
-    if (right) epoch.accuracy = static_cast<double>(*right) / static_cast<double>(count);
+    const EvaluatedSamples::Of of = {.batch = fixed_.value_or(flags_.batch),
+                                     .whole_batches = fixed_.has_value(),
+                                     .output = flags_.output_name,
+                                     .labels = flags_.labels_name,
+                                     .ignored = ignored_};
+    KILN_ASSIGN_OR_RETURN(const EvaluatedSamples found, EvaluateSamples(*trainer_, *eval_, of));
+    epoch.eval_loss = found.loss;
+    epoch.accuracy = found.accuracy;
     return absl::OkStatus();
-  }
-
-  size_t OutputNumber() const {
-    for (size_t k = 0; k < trainer_->outputs().size(); ++k) {
-      if (trainer_->outputs()[k].name == flags_.output_name) return k;
-    }
-    return 0;
   }
 
   int EndEpoch() {
@@ -437,81 +271,11 @@ class Run {
   std::vector<double> step_ms_;
 };
 
-void AddDataFlags(Flags& command, TrainFlags& flags) {
-  command
-      .Option("--data", flags.data,
-              "Samples: x.npy of the first input, NAME=x.npy, or D.npz of all (repeatable)")
-      .Repeatable()
-      .Required();
-  command.Option("--labels", flags.labels, "Labels (.npy), unless an archive has them").File();
-  command
-      .Option("--eval", flags.eval, "Samples to evaluate after each epoch, as --data (repeatable)")
-      .Repeatable();
-  command.Option("--eval-labels", flags.eval_labels, "Their labels (.npy)").File();
-  command.Option("--epochs", flags.epochs, "Times that all samples are gone through")
-      .Range(1, 1'000'000)
-      .ShowDefault();
-  command.Option("--batch", flags.batch, "Samples of a step").Range(1, 1 << 30).ShowDefault();
-  command
-      .Option("--micro-batches", flags.micro_batches,
-              "Parts of a batch that run one after the other; their gradients are added")
-      .Range(1, 1 << 20)
-      .ShowDefault();
-  command.Option("--seed", flags.seed, "Of the order of samples, and of dropout")
-      .NotNegative()
-      .ShowDefault();
-}
-
-void AddTrainingFlags(Flags& command, TrainFlags& flags) {
-  command
-      .Option("--loss", flags.loss,
-              "cross_entropy:smoothing=S,ignore=K,axis=-1, mse, bce, huber:delta=D, or output")
-      .ShowDefault();
-  command.Option("--loss-of", flags.output_name, "The output that the loss is of (the first)");
-  command.Option("--labels-name", flags.labels_name, "What labels are called in an archive")
-      .ShowDefault();
-  command
-      .Option("--optimizer", flags.optimizer,
-              "sgd, adam, adamw, adagrad, rmsprop or lion, with options: adam:lr=1e-3,beta1=0.9")
-      .ShowDefault();
-  command
-      .Option("--schedule", flags.schedule,
-              "constant, cosine:steps=N,lowest=L, step:every=N,factor=F, exponential:factor=F; "
-              "each with warmup=N,warmup_start=X")
-      .ShowDefault();
-  command
-      .Option("--parameters", flags.parameters,
-              "Patterns of names of what is trained (default: tensors that the model stores, but "
-              "scalars)")
-      .List();
-  command.Option("--freeze", flags.frozen, "Patterns of names of what is not").List();
-  command.Option("--clip-norm", flags.clip_norm, "Norm that all gradients together have at most")
-      .NotNegative();
-  command.Option("--clip-value", flags.clip_value, "Magnitude of an element of a gradient")
-      .NotNegative();
-  command.Option("--precision", flags.precision, "Of products: f32, bf16 or f16")
-      .OneOf({"f32", "bf16", "f16"})
-      .ShowDefault();
-}
-
 }  // namespace
 
 void AddTrain(Flags& command) {
   auto flags = std::make_shared<TrainFlags>();
-  flags->common.compile_mode = "background";
-  command.Option("MODEL", flags->model, "ONNX file, or .graph text").File().Required();
-  AddDataFlags(command, *flags);
-  AddTrainingFlags(command, *flags);
-  command
-      .Option("--checkpoint", flags->checkpoint,
-              "Write the state here after each epoch, and when interrupted")
-      .File();
-  command.Option("--save-every", flags->save_every, "And after so many steps")
-      .Range(0, 1'000'000'000);
-  command.Switch("--resume", flags->resume, "Go on from --checkpoint");
-  command.Option("-o,--output", flags->output, "Write the trained model (.onnx)").File();
-  command.Option("--curve", flags->curve, "Write the loss curve as a page (.html)").File();
-  AddCommonFlags(command, flags->common);
+  AddTrainFlags(command, *flags);
   command.Runs([flags] { return Run(*flags)(); });
 }
 
