@@ -45,14 +45,14 @@ const char* NameOf(DType type) {
       ->name;
 }
 
-// A view of `bytes`; a copy if elements are not aligned, or truths, which may be any byte there.
+// A view of `bytes`; a copy if elements are not aligned, or booleans, which may be any byte there.
 Tensor ViewOf(absl::string_view bytes, DType type, const std::vector<int64_t>& shape,
               const std::shared_ptr<const void>& owner) {
   if (type == DType::kBool) {
-    Tensor truths = Tensor::Allocate(type, shape);
-    std::transform(bytes.begin(), bytes.end(), static_cast<char*>(truths.data()),
+    Tensor booleans = Tensor::Allocate(type, shape);
+    std::transform(bytes.begin(), bytes.end(), static_cast<char*>(booleans.data()),
                    [](char byte) -> char { return byte != 0 ? 1 : 0; });
-    return truths;
+    return booleans;
   }
   if (reinterpret_cast<uintptr_t>(bytes.data()) % SizeOf(type) != 0) {
     Tensor copy = Tensor::Allocate(type, shape);

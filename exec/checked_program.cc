@@ -91,7 +91,7 @@ class Checker {
     KILN_ASSIGN_OR_RETURN(made.shape, CheckShape(port.shape()));
     KILN_ASSIGN_OR_RETURN(made.elements, CheckDims(port.elements()));
     if (!made.elements.empty() && !IsInt(made.type) && made.type != DType::kBool)
-      return Invalid("elements of type ", Name(made.type), " are no integers or truths");
+      return Invalid("elements of type ", Name(made.type), " are no integers or booleans");
     if (made.buffer < -1 || made.buffer >= p_.buffers_size())
       return Invalid("buffer ", made.buffer, " does not exist");
     return made;

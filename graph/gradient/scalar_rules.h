@@ -29,7 +29,7 @@ enum class ScalarRuleKind : uint8_t {
   kSmooth,  // operand k takes `cotangents[k]`
   kChoice,  // y is operand `yes` where `chosen` holds, else operand `no`
   kFlat,    // the derivative is 0 where there is one
-  kNone,    // no function of real numbers: integers, bits, truths, leaves
+  kNone,    // no function of real numbers: integers, bits, booleans, leaves
 };
 
 struct ScalarRule {
