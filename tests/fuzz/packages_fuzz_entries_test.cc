@@ -44,7 +44,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kSum = 32;
-constexpr uint64_t kQuick = 3000;  // entries, unless more are asked for
+constexpr uint64_t kQuick = 1500;  // entries, unless more are asked for
 
 void WriteFile(const std::string& path, absl::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc)

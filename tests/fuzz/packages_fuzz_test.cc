@@ -116,7 +116,7 @@ TEST_F(PackagesFuzz, DamageOfAnyByteIsFound) {
 }
 
 TEST_F(PackagesFuzz, ForgedOnesAreRefusedOrRun) {
-  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_PACKAGES", 6000);
+  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_PACKAGES", 3000);
   if (const char* const folder = std::getenv("KILN_FUZZ_DUMP"); folder != nullptr) {
     std::mt19937_64 random(first);
     std::string changes;

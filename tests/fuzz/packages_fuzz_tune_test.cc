@@ -122,7 +122,7 @@ TEST(TuneFuzz, ForgedRecordsChooseACandidateOrNothing) {
     });
     return offered ? "" : absl::StrCat("chosen: ", chosen);
   };
-  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_ENTRIES", 3000);
+  const uint64_t first = FuzzNumber("KILN_SEED", 1), count = FuzzNumber("KILN_FUZZ_ENTRIES", 1500);
   for (const FailedCase& failure :
        ForEachCase(first, count, {.memory_may_be_refused = true}, judge))
     ADD_FAILURE() << "KILN_SEED=" << failure.number << ": " << failure.what;
