@@ -47,7 +47,6 @@ class CallCore : public Recorder {
   absl::Status Abandon();
 
  protected:
-  absl::Status failure() const override { return status_; }
   absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
   absl::StatusOr<const CallSignature*> Open(const Request& request,
@@ -74,7 +73,6 @@ class CallCore : public Recorder {
   std::unique_ptr<Record> made_;
   size_t segment_ = 0, begin_ = 0;
   size_t next_failure_ = 0;  // of those that are replayed
-  absl::Status status_;
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;
   bool reads_ = false;     // the host has looked at a value

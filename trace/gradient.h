@@ -50,7 +50,6 @@ class GradientRecorder : public Recorder {
 
  protected:
   bool needs_values() const override { return false; }
-  absl::Status failure() const override { return status_; }
   absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
 
@@ -65,7 +64,6 @@ class GradientRecorder : public Recorder {
   const std::shared_ptr<Tapes> tapes_;
   std::unique_ptr<Log> own_log_;
   bool running_ = true;
-  absl::Status status_;
 };
 
 }  // namespace kiln::tracing

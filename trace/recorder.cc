@@ -120,7 +120,7 @@ absl::Status Recorder::ApplyPad(const Request& request, std::span<Array> results
 
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
   if (PadsWithNumber(request)) return ApplyPad(request, results);
-  KILN_RETURN_IF_ERROR(failure());
+  KILN_RETURN_IF_ERROR(status_);
   Tidy();
   KILN_ASSIGN_OR_RETURN(
       const CallSignature* const signature,
@@ -160,7 +160,7 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
                              std::span<const TypedOperand> operands, Location where,
                              std::span<Array> results) {
   using Kind = TypedOperand::Kind;
-  KILN_RETURN_IF_ERROR(failure());
+  KILN_RETURN_IF_ERROR(status_);
   Tidy();
   KILN_ASSIGN_OR_RETURN(const CallSignature* const signature,
                         table_.Find(op, attributes, results.size(), Likely(attributes)));

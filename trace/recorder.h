@@ -73,8 +73,6 @@ class Recorder {
  protected:
   // Whether operands of other logs must have their elements.
   virtual bool needs_values() const { return true; }
-  // Why nothing is written down any more.
-  virtual absl::Status failure() const { return absl::OkStatus(); }
   // The signature of a request that is made of extents, for any that this log's values have;
   // `signature` is that of its numbers.
   virtual absl::StatusOr<const CallSignature*> Open(const Request& /*request*/,
@@ -93,6 +91,7 @@ class Recorder {
 
   CallTable& table_;
   Log& log_;
+  absl::Status status_;  // why nothing is written down any more
   // What is replayed: then CheckCall gives no types, for its values have them.
   const Log* replayed_ = nullptr;
 
