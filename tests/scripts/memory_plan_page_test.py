@@ -19,6 +19,7 @@ const box = e => { const r = e.getBoundingClientRect(); return [r.left, r.top, r
 const style = (s, what) => getComputedStyle(document.querySelector(s))[what];
 const press = key => picture.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
 picture.focus();
+if (!document.hasFocus()) picture.dispatchEvent(new FocusEvent("focus"));  // a window that does not have it may get no event
 const said_first = said.textContent;
 press("ArrowRight");
 const said_second = said.textContent;
