@@ -38,7 +38,10 @@ std::string ValidateInChild(const std::string& frame) {
 
 // What a child that gave no answer died of. A signal from elsewhere says nothing of the code.
 absl::Status Died(int status) {
-  if (!WIFSIGNALED(status)) return absl::UnavailableError("validation: the child stopped");
+  if (WIFEXITED(status)) {  // a child that has an answer gives it first
+    return absl::DataLossError(
+        absl::StrCat("the code ends its process by exit ", WEXITSTATUS(status)));
+  }
   const int signal = WTERMSIG(status);
   const absl::string_view name = sigabbrev_np(signal);
   if (signal == SIGXCPU)

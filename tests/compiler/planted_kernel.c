@@ -43,6 +43,8 @@ int k_argv(void** argv) {
   while (n > 0) *(volatile int*)&n;
 #elif PLANTED == 12 /* an instruction that no machine has */
   if (n > 0) __builtin_trap();
+#elif PLANTED == 13 /* ends its process, with success */
+  if (n > 0) __asm__ volatile("syscall" : : "a"(231), "D"(0) : "rcx", "r11", "memory");
 #elif PLANTED == 9  /* writes one element before the first */
   out[-1] = 0;
 #endif

@@ -218,8 +218,8 @@ TEST_F(ValidatorTest, RightCodeHasOneTranscript) {
 
 TEST_F(ValidatorTest, RefusesEachPlantedFault) {
   const char* const kWhy[] = {"",      "out 0", "out 0",   "out 0", "out 0",   "SIGSEGV", "SIGSEGV",
-                              "input", "-7",    "outside", "",      "not end", "SIGILL"};
-  for (const int planted : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12}) {
+                              "input", "-7",    "outside", "",      "not end", "SIGILL",  "exit 0"};
+  for (const int planted : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13}) {
     const auto validation = validator_.Validate(RequestFor(planted));
     EXPECT_TRUE(absl::IsDataLoss(validation.status())) << planted << ": " << validation.status();
     EXPECT_THAT(std::string(validation.status().message()), HasSubstr(kWhy[planted])) << planted;
