@@ -72,7 +72,7 @@ class CallCore : public Recorder {
   Record* const record_;
   std::unique_ptr<Record> made_;
   size_t segment_ = 0, begin_ = 0;
-  size_t next_failure_ = 0;  // of those that are replayed
+  size_t next_failure_ = 0;                  // of those that are replayed
   const ExcludeFromTrace* scope_ = nullptr;  // of the region that is left out now
   Location scope_begin_;
   bool reads_ = false;     // the host has looked at a value
