@@ -20,7 +20,8 @@ constexpr size_t kMostLines = 6, kMostCharacters = 32;
 constexpr int kRounds = 4;  // of ordering the boxes of a row
 
 std::string Cut(const std::string& text) {
-  return text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters - 3) + "...";
+  return text.size() <= kMostCharacters ? text
+                                        : absl::StrCat(text.substr(0, kMostCharacters - 3), "...");
 }
 
 int ColourOf(const std::string& kind) {

@@ -54,9 +54,9 @@ absl::StatusOr<EvaluatedSamples> EvaluateSamples(Trainer& trainer, const Samples
   std::iota(order.begin(), order.end(), 0);
   const bool has_labels = trainer.inputs().back().name == of.labels;
   const size_t output = OutputNumber(trainer, of.output);
-  int64_t count = 0;
+  int64_t count = 0, right = 0;
   double loss = 0;
-  std::optional<int64_t> right = has_labels ? std::optional<int64_t>(0) : std::nullopt;
+  bool has_classes = has_labels;
   for (int64_t begin = 0; begin < used; begin += of.batch) {
     const int64_t end = std::min(begin + of.batch, used);
     KILN_ASSIGN_OR_RETURN(const NamedTensors some, samples.Batch(order, begin, end));
@@ -66,18 +66,15 @@ absl::StatusOr<EvaluatedSamples> EvaluateSamples(Trainer& trainer, const Samples
     count += counted;
     loss += found.loss * static_cast<double>(counted);
     const std::optional<int64_t> own = Right(found.outputs[output], labels, of.ignored);
-    if (right && own) {
-      *right += *own;
-    } else {
-      right.reset();
-    }
+    has_classes = has_classes && own.has_value();
+    right += own.value_or(0);
   }
   if (used == 0)
     return Invalid("--eval: there are ", n, " samples; the model takes ", of.batch, " at once");
   if (count == 0) return Invalid("--eval: all labels are ignored; give some that count");
   EvaluatedSamples evaluated;
   evaluated.loss = loss / static_cast<double>(count);
-  if (right) evaluated.accuracy = static_cast<double>(*right) / static_cast<double>(count);
+  if (has_classes) evaluated.accuracy = static_cast<double>(right) / static_cast<double>(count);
   return evaluated;
 }
 
