@@ -4,9 +4,9 @@
 #define KILN_TOOLS_INTERRUPTS_H_
 
 #include <unistd.h>
-#include <csignal>
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 
 namespace kiln {

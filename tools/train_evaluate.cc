@@ -65,8 +65,9 @@ absl::StatusOr<EvaluatedSamples> EvaluateSamples(Trainer& trainer, const Samples
     const int64_t counted = has_labels ? Counted(labels, of.ignored) : end - begin;
     count += counted;
     loss += found.loss * static_cast<double>(counted);
+    if (!has_classes) continue;
     const std::optional<int64_t> own = Right(found.outputs[output], labels, of.ignored);
-    has_classes = has_classes && own.has_value();
+    has_classes = own.has_value();
     right += own.value_or(0);
   }
   if (used == 0)

@@ -75,6 +75,7 @@ void AddTrainingFlags(Flags& command, TrainFlags& flags) {
       .OneOf({"f32", "bf16", "f16"})
       .ShowDefault();
 }
+
 }  // namespace
 
 void AddTrainFlags(Flags& command, TrainFlags& flags) {
