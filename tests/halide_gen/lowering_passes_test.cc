@@ -115,6 +115,32 @@ TEST(LoweringPasses, EachFiresInSomeKernel) {
     EXPECT_EQ(passes.fired.count(pass.name), 1u) << pass.name << ": " << pass.reason;
 }
 
+// Halide computes the lanes of a masked vector one by one if it meets a call that it does not mask.
+TEST(LoweringPasses, TailsBesideScalarInputsAreVectors) {
+  for (const char* type : {"bool", "i8", "u16", "i32", "u64", "bf16", "f32", "f64"}) {
+    for (const char* rest :
+         {"out 0 f32 [a, b] dense = add(in0[a, b], cast<f32>(in1[]))\n",
+          "s0 : f32 [a] = reduce max over b (in0[a, b])\n"
+          "out 0 f32 [a, b] dense = mul(sub(in0[a, b], s0[a]), cast<f32>(in1[]))\n"}) {
+      const absl::StatusOr<Kernel> kernel = ParseKernel(absl::StrCat(
+          "kernel v1 math 1\ndims a b\nin 0 f32 [a, b] dense\nin 1 ", type, " [] dense\n", rest));
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const Machine& machine = ShippedMachine(*Target::Parse("x86-64-v4"));
+      const Candidate first = CandidatesFor(*kernel, {{kUnbounded, kUnbounded}}, machine).front();
+      const CodegenAnswer answer = Serve({.kernel = Print(*kernel),
+                                          .schedule = first.schedule.ToString(),
+                                          .target = std::string(machine.target.name()),
+                                          .sections = {"stmt"}});
+      ASSERT_EQ(answer.outcome, CodegenAnswer::Outcome::kOk) << answer.error;
+      const std::string& stmt = answer.sections[0].second;
+      EXPECT_TRUE(absl::StrContains(stmt, "predicate (")) << stmt;
+      const std::vector<std::string> stores = absl::StrSplit(stmt, "out0[");
+      for (size_t k = 1; k < stores.size(); ++k)
+        EXPECT_TRUE(absl::StartsWith(stores[k], "ramp(")) << stmt;
+    }
+  }
+}
+
 TEST(LoweringPasses, RunInTheOrderOfTheTableButForThoseLeftOut) {
   const std::string kernel =
       "kernel v1 math 1\ndims a\nin   0 f32 [a] dense\nout  0 f32 [a] dense = exp(in0[a])\n";
