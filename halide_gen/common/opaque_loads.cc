@@ -11,8 +11,8 @@ constexpr char kName[] = "kiln_opaque";
 
 }  // namespace
 
-// Pure, so that it is vectorized with masks and moved out of loops as a load is. The bounds of a pure
-// call are those of its type once an argument's are, as those of bits read as a float's are.
+// Pure, so that it is vectorized with masks and moved out of loops as a load is. The bounds of a
+// pure call are those of its type once an argument's are, as those of reinterpreted bits are.
 Expr Opaque(const Expr& load) {
   const Halide::Type type = load.type();
   const Expr bits = type.is_float()     ? Halide::reinterpret(Halide::UInt(type.bits()), load)

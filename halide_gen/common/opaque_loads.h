@@ -3,8 +3,7 @@
 //
 // Bounds inference writes out what is computed of a loop-invariant load as a tree: 2^n operations
 // for x = x * x, n times, as pow of integers does. The value of an unknown function has no bounds.
-// The function is pure: Halide masks it in the tail of a row and moves it out of loops, as it does a
-// load.
+// It is pure: Halide masks it in the tail of a row and moves it out of loops, as it does a load.
 //
 // Private: has Halide.h.
 #ifndef KILN_HALIDE_GEN_COMMON_OPAQUE_LOADS_H_
