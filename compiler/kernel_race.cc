@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/interleave.h"
 #include "base/log.h"
+#include "base/proto_add.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "compiler/fill.h"
@@ -34,17 +35,18 @@ class OneLaunch {
   OneLaunch(const RacedKernel& raced, const std::vector<int64_t>& extents, const Machine& machine)
       : kernel_(*raced.kernel) {
     program_.set_parallel_grain(machine.parallel_grain);
-    program::KernelDef& def = *program_.add_kernels();
+    program::KernelDef& def = *AddTo(program_.mutable_kernels());
     def.set_text(Print(kernel_));
     def.set_grain(GrainFor(kernel_, machine));
     for (const int64_t extent : extents) def.add_example(extent);
-    program::KernelThunk& thunk = *program_.add_regions()->add_thunks()->mutable_kernel();
-    for (const int64_t extent : extents) *thunk.add_dims() = absl::StrCat(extent);
+    program::KernelThunk& thunk = *Make(AddTo(AddTo(program_.mutable_regions())->mutable_thunks()),
+                                        &program::Thunk::set_allocated_kernel);
+    for (const int64_t extent : extents) *AddTo(thunk.mutable_dims()) = absl::StrCat(extent);
     for (const std::string& bytes : raced.params) thunk.add_params(bytes);
     for (const KernelInput& input : kernel_.inputs)
-      AddPort(input.type, ShapeOf(input.dims, extents), true, *thunk.add_inputs());
+      AddPort(input.type, ShapeOf(input.dims, extents), true, *AddTo(thunk.mutable_inputs()));
     for (const KernelOutput& output : kernel_.outputs)
-      AddPort(output.type, ShapeOf(output.dims, extents), false, *thunk.add_outputs());
+      AddPort(output.type, ShapeOf(output.dims, extents), false, *AddTo(thunk.mutable_outputs()));
     program::TensorRef unused;
     AddPort(DType::kU8, {}, true, unused);
     program::Port& way = *program_.mutable_inputs(program_.inputs_size() - 1);
@@ -59,14 +61,15 @@ class OneLaunch {
 
   program::Program WithSchedule(const Schedule& schedule, const SizeClass& sizes) const {
     program::Program program = program_;
-    SetChoice(schedule, sizes, program.mutable_kernels(0)->add_choices());
+    SetChoice(schedule, sizes, AddTo(program.mutable_kernels(0)->mutable_choices()));
     return program;
   }
 
  private:
   void AddPort(DType type, const std::vector<int64_t>& shape, bool input, program::TensorRef& ref) {
     const int index = input ? program_.inputs_size() : program_.outputs_size();
-    program::Port& port = *(input ? program_.add_inputs() : program_.add_outputs());
+    program::Port& port =
+        *(input ? AddTo(program_.mutable_inputs()) : AddTo(program_.mutable_outputs()));
     port.set_name(absl::StrCat(input ? "in" : "out", index));
     port.set_dtype(static_cast<uint32_t>(type));
     port.set_buffer(program_.buffers_size());
@@ -75,12 +78,12 @@ class OneLaunch {
     Shape dims;
     int64_t bytes = static_cast<int64_t>(SizeOf(type));
     for (const int64_t extent : shape) {
-      *port.add_shape() = absl::StrCat(extent);
-      *ref.add_shape() = absl::StrCat(extent);
+      *AddTo(port.mutable_shape()) = absl::StrCat(extent);
+      *AddTo(ref.mutable_shape()) = absl::StrCat(extent);
       dims.push_back(Dim(extent));
       bytes *= extent;
     }
-    program::Buffer& buffer = *program_.add_buffers();
+    program::Buffer& buffer = *AddTo(program_.mutable_buffers());
     buffer.set_kind(input ? program::Buffer::INPUT : program::Buffer::OUTPUT);
     buffer.set_index(index);
     buffer.set_bytes(absl::StrCat(bytes));

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/cuda_device.h"
 #include "base/parse_message.h"
+#include "base/proto_add.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/status_macros.h"
@@ -65,7 +66,7 @@ packaged::Target& PackageWriter::TargetOf(Target target) {
   for (packaged::Target& known : *package_.mutable_targets()) {
     if (known.name() == target.name()) return known;
   }
-  packaged::Target* const made = package_.add_targets();
+  packaged::Target* const made = AddTo(package_.mutable_targets());
   made->set_name(std::string(target.name()));
   return *made;
 }
@@ -93,7 +94,7 @@ packaged::Constant PackageWriter::Stored(const Tensor& constant) {
 
 absl::StatusOr<packaged::Variant> PackageWriter::Stored(Target target, const Variant& variant) {
   packaged::Variant stored;
-  for (const Guard& guard : variant.guards) *stored.add_guards() = guard.ToString();
+  for (const Guard& guard : variant.guards) *AddTo(stored.mutable_guards()) = guard.ToString();
   program::Program program = variant.program;
   for (program::KernelDef& def : *program.mutable_kernels()) {
     for (program::KernelChoice& choice : *def.mutable_choices()) {
@@ -106,23 +107,24 @@ absl::StatusOr<packaged::Variant> PackageWriter::Stored(Target target, const Var
     }
   }
   stored.set_program(program.SerializeAsString());
-  for (const Tensor& constant : variant.constants) *stored.add_constants() = Stored(constant);
+  for (const Tensor& constant : variant.constants)
+    *AddTo(stored.mutable_constants()) = Stored(constant);
   if (variant.script == nullptr) return stored;
   KILN_RETURN_IF_ERROR(StoreScript(*variant.script, *stored.mutable_script()));
   for (const auto& [slot, constant] : variant.script->constants) {
-    packaged::SlotConstant* const made = stored.mutable_script()->add_constants();
+    packaged::SlotConstant* const made = AddTo(stored.mutable_script()->mutable_constants());
     made->set_slot(slot);
     *made->mutable_value() = Stored(constant);
   }
   for (const Script::Callee& callee : variant.script->callees) {
-    packaged::Callee* const made = stored.mutable_script()->add_callees();
+    packaged::Callee* const made = AddTo(stored.mutable_script()->mutable_callees());
     program::Program ports;
     SetPorts(callee.program->inputs(), ports.mutable_inputs());
     SetPorts(callee.program->outputs(), ports.mutable_outputs());
     made->set_ports(ports.SerializeAsString());
     made->mutable_symbols()->Add(callee.symbols.begin(), callee.symbols.end());
     for (const std::shared_ptr<const Variant>& part : VariantsOf(*callee.program)) {
-      KILN_ASSIGN_OR_RETURN(*made->add_variants(), Stored(target, *part));
+      KILN_ASSIGN_OR_RETURN(*AddTo(made->mutable_variants()), Stored(target, *part));
     }
   }
   return stored;
@@ -135,12 +137,12 @@ absl::Status PackageWriter::Add(Target target, const Variant& variant) {
   for (const packaged::Variant& known : all.variants()) {
     if (known.SerializeAsString() == bytes) return absl::OkStatus();
   }
-  *all.add_variants() = std::move(stored);
+  *AddTo(all.mutable_variants()) = std::move(stored);
   return absl::OkStatus();
 }
 
 void PackageWriter::AddPacked(const PackagedWeights::Packed& packed) {
-  packaged::PackedConstant& made = *package_.add_packed();
+  packaged::PackedConstant& made = *AddTo(package_.mutable_packed());
   made.set_blob(packed.key.blob);
   made.set_offset(packed.key.offset);
   made.set_bytes(packed.key.bytes);
@@ -150,9 +152,9 @@ void PackageWriter::AddPacked(const PackagedWeights::Packed& packed) {
 
 absl::Status PackageWriter::AddTestCase(const TestCase& test) {
   KILN_RETURN_IF_ERROR(Annotate(CheckTestCase(test, inputs_, outputs_), "test case"));
-  packaged::TestCase& made = *package_.add_test_cases();
-  for (const Tensor& tensor : test.inputs) *made.add_inputs() = Stored(tensor);
-  for (const Tensor& tensor : test.outputs) *made.add_outputs() = Stored(tensor);
+  packaged::TestCase& made = *AddTo(package_.mutable_test_cases());
+  for (const Tensor& tensor : test.inputs) *AddTo(made.mutable_inputs()) = Stored(tensor);
+  for (const Tensor& tensor : test.outputs) *AddTo(made.mutable_outputs()) = Stored(tensor);
   made.set_max_error(test.max_error);
   made.set_silent(test.silent);
   return absl::OkStatus();
@@ -162,7 +164,7 @@ void PackageWriter::SetNotes(const ModelNotes& notes) {
   package_.set_user_info(notes.user_info);
   package_.set_model_version(notes.model_version);
   for (const auto& [key, value] : notes.metadata) {
-    packaged::Note& note = *package_.add_metadata();
+    packaged::Note& note = *AddTo(package_.mutable_metadata());
     note.set_key(key);
     note.set_value(value);
   }
@@ -293,7 +295,7 @@ absl::Status PackageWriter::WriteEntries(std::vector<Entry> entries,
   AreaWriter area(append);
   KILN_RETURN_IF_ERROR(area.Append(PackageHead()));
   for (const Tensor& constant : blobs_) {
-    KILN_ASSIGN_OR_RETURN(*package.add_blobs(),
+    KILN_ASSIGN_OR_RETURN(*AddTo(package.mutable_blobs()),
                           WriteBlob(BytesOf(constant), options.compress, area));
   }
   KILN_ASSIGN_OR_RETURN(std::string sums, area.Finish());

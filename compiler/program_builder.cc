@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/proto_add.h"
 #include "base/status_macros.h"
 #include "compiler/device_library.h"
 #include "compiler/element_moves.h"
@@ -27,7 +28,7 @@ namespace {
 
 template <typename Repeated>
 void SetShape(const Shape& shape, Repeated* out) {
-  for (const Dim& extent : shape) *out->Add() = extent.ToString();
+  for (const Dim& extent : shape) *AddTo(out) = extent.ToString();
 }
 
 // Names of the group's nodes for people: at most three, then a count.
@@ -60,7 +61,7 @@ class Builder {
         moves_(graph, grouping) {}
 
   absl::StatusOr<BuiltProgram> Build() {
-    region_ = out_.program.add_regions();
+    region_ = AddTo(out_.program.mutable_regions());
     out_.program.set_parallel_grain(machine_.parallel_grain);
     for (const ValueId id : graph_.inputs()) AddInput(id);
     ChooseOutputs();
@@ -82,7 +83,7 @@ class Builder {
   program::Buffer* NewBuffer(ValueId id, program::Buffer::Kind kind, int index,
                              Where where = Where::kHost) {
     const Value& value = graph_.value(id);
-    program::Buffer* const buffer = out_.program.add_buffers();
+    program::Buffer* const buffer = AddTo(out_.program.mutable_buffers());
     buffer->set_kind(kind);
     buffer->set_index(index);
     buffer->set_bytes(
@@ -96,7 +97,7 @@ class Builder {
 
   void AddInput(ValueId id) {
     const Value& value = graph_.value(id);
-    program::Port* const port = out_.program.add_inputs();
+    program::Port* const port = AddTo(out_.program.mutable_inputs());
     port->set_name(value.name);
     port->set_dtype(static_cast<uint32_t>(value.type));
     SetShape(value.shape, port->mutable_shape());
@@ -153,17 +154,19 @@ class Builder {
       return;
     if (const auto seen = constant_views_.find(id); seen != constant_views_.end()) {
       Bring(seen->second.base, where);
-      program::Thunk* const thunk = region_->add_thunks();
+      program::Thunk* const thunk = AddTo(region_->mutable_thunks());
       thunk->set_name(graph_.value(id).name);
-      SetStridedRef(seen->second, where, thunk->mutable_view()->mutable_from());
-      SetRef(id, where, thunk->mutable_view()->mutable_to());
+      SetStridedRef(seen->second, where,
+                    Make(thunk, &program::Thunk::set_allocated_view)->mutable_from());
+      SetRef(id, where, Make(thunk, &program::Thunk::set_allocated_view)->mutable_to());
       return;
     }
-    program::Thunk* const thunk = region_->add_thunks();
+    program::Thunk* const thunk = AddTo(region_->mutable_thunks());
     thunk->set_name(absl::StrCat("copy of ", graph_.value(id).name,
                                  where == Where::kHost ? " to the host" : " to the device"));
-    SetRef(id, HomeOf(id), thunk->mutable_copy()->mutable_from());
-    SetRef(id, where, thunk->mutable_copy()->mutable_to());
+    program::CopyThunk* const copy = Make(thunk, &program::Thunk::set_allocated_copy);
+    SetRef(id, HomeOf(id), copy->mutable_from());
+    SetRef(id, where, copy->mutable_to());
   }
   template <typename Ids>
   void BringAll(const Ids& ids, Where where) {
@@ -171,7 +174,7 @@ class Builder {
   }
 
   void AddConstant(const Tensor& tensor) {
-    program::Constant* const constant = out_.program.add_constants();
+    program::Constant* const constant = AddTo(out_.program.mutable_constants());
     constant->set_dtype(static_cast<uint32_t>(tensor.dtype()));
     for (const int64_t extent : tensor.shape()) constant->add_shape(extent);
     out_.constants.push_back(tensor.is_dense() ? tensor : tensor.Clone());
@@ -189,7 +192,7 @@ class Builder {
   void AddOutput(int k) {
     const Graph::Output& output = graph_.outputs()[static_cast<size_t>(k)];
     const Value& value = graph_.value(output.value);
-    program::Port* const port = out_.program.add_outputs();
+    program::Port* const port = AddTo(out_.program.mutable_outputs());
     port->set_name(output.name);
     port->set_dtype(static_cast<uint32_t>(value.type));
     SetShape(value.shape, port->mutable_shape());
@@ -203,16 +206,17 @@ class Builder {
     const int buffer = out_.program.buffers_size();
     NewBuffer(output.value, program::Buffer::OUTPUT, k);
     port->set_buffer(buffer);
-    program::Thunk* const thunk = region_->add_thunks();
+    program::Thunk* const thunk = AddTo(region_->mutable_thunks());
     thunk->set_name(absl::StrCat("copy to ", output.name));
-    SetRef(output.value, HomeOf(output.value), thunk->mutable_copy()->mutable_from());
-    program::TensorRef* const to = thunk->mutable_copy()->mutable_to();
+    program::CopyThunk* const copy = Make(thunk, &program::Thunk::set_allocated_copy);
+    SetRef(output.value, HomeOf(output.value), copy->mutable_from());
+    program::TensorRef* const to = copy->mutable_to();
     SetRef(output.value, HomeOf(output.value), to);
     to->set_buffer(buffer);
   }
 
   program::Thunk* NewThunk(const Group& group) {
-    program::Thunk* const thunk = region_->add_thunks();
+    program::Thunk* const thunk = AddTo(region_->mutable_thunks());
     thunk->set_name(NameOf(graph_, group));
     return thunk;
   }
@@ -246,7 +250,7 @@ class Builder {
     home_of_[whole] = where;
     Dim offset = 0;
     for (const ValueId part : node.inputs) {
-      program::CopyThunk* const copy = NewThunk(group)->mutable_copy();
+      program::CopyThunk* const copy = Make(NewThunk(group), &program::Thunk::set_allocated_copy);
       SetRef(part, where, copy->mutable_from());
       SetRef(whole, graph_.value(part).shape, where, copy->mutable_to());
       if (!offset.IsConst(0)) copy->mutable_to()->set_offset(offset.ToString());
@@ -276,7 +280,7 @@ class Builder {
       case Group::Kind::kLibrary:
         return AddLibrary(group);
       case Group::Kind::kHost:
-        return AddHost(group, NewThunk(group)->mutable_host());
+        return AddHost(group, Make(NewThunk(group), &program::Thunk::set_allocated_host));
     }
     return absl::InternalError("program: unknown kind of group");
   }
@@ -292,16 +296,18 @@ class Builder {
     const bool compiled = !out_.program.kernels(kernel).choices(0).schedule().empty();
     const Where where = device_memory_ && compiled ? Where::kDevice : Where::kHost;
     BringAll(lowered->inputs, where);
-    program::KernelThunk* const thunk = NewThunk(group)->mutable_kernel();
+    program::KernelThunk* const thunk =
+        Make(NewThunk(group), &program::Thunk::set_allocated_kernel);
     thunk->set_kernel(kernel);
     for (size_t k = 0; k < lowered->inputs.size(); ++k) {
-      SetRef(lowered->inputs[k], lowered->input_shapes[k], where, thunk->add_inputs());
+      SetRef(lowered->inputs[k], lowered->input_shapes[k], where, AddTo(thunk->mutable_inputs()));
     }
-    for (const Dim& extent : lowered->dims) *thunk->add_dims() = extent.ToString();
-    for (std::string& bytes : lowered->params) *thunk->add_params() = std::move(bytes);
+    for (const Dim& extent : lowered->dims) *AddTo(thunk->mutable_dims()) = extent.ToString();
+    for (std::string& bytes : lowered->params) *AddTo(thunk->mutable_params()) = std::move(bytes);
     for (size_t k = 0; k < lowered->outputs.size(); ++k) {
       home_of_[lowered->outputs[k]] = where;
-      SetRef(lowered->outputs[k], lowered->output_shapes[k], where, thunk->add_outputs());
+      SetRef(lowered->outputs[k], lowered->output_shapes[k], where,
+             AddTo(thunk->mutable_outputs()));
     }
     return absl::OkStatus();
   }
@@ -321,14 +327,14 @@ class Builder {
     if (AcceptsKernel(kernel, machine_.target)) {
       AddChoices(lowered, known, def);
     } else {
-      def.add_choices()->set_row_step(1);  // for the VM
+      AddTo(def.mutable_choices())->set_row_step(1);  // for the VM
     }
     const auto [at, is_new] =
         kernels_.emplace(def.SerializeAsString(), out_.program.kernels_size());
     if (is_new) {
       if (dump_) dump_("kernel", absl::StrCat("kernel", at->second), def.text());
       def.set_name(OpsOf(graph_, group));
-      *out_.program.add_kernels() = std::move(def);
+      *AddTo(out_.program.mutable_kernels()) = std::move(def);
     }
     if (chosen != nullptr) *chosen = at->second;
     return at->second;
@@ -358,7 +364,7 @@ class Builder {
       std::optional<Schedule> schedule;
       if (options_.choose) schedule = options_.choose(kernel, sizes);
       if (!schedule) schedule = ChooseFor(lowered, sizes);
-      SetChoice(*schedule, sizes, def.add_choices());
+      SetChoice(*schedule, sizes, AddTo(def.mutable_choices()));
     }
   }
 
@@ -369,11 +375,12 @@ class Builder {
     const bool on_device = device_memory_ && IsDeviceCall(graph_, node, library_);
     const Where where = on_device ? Where::kDevice : Where::kHost;
     for (const StridedView& input : call.inputs) Bring(input.base, where);
-    program::LibraryThunk* const thunk = NewThunk(group)->mutable_library();
+    program::LibraryThunk* const thunk =
+        Make(NewThunk(group), &program::Thunk::set_allocated_library);
     thunk->set_op(node.op->name);
     KILN_RETURN_IF_ERROR(AddAttributes(node, *thunk));
     for (const StridedView& input : call.inputs) {
-      program::TensorRef* const ref = thunk->add_inputs();
+      program::TensorRef* const ref = AddTo(thunk->mutable_inputs());
       if (input.base.valid()) {
         SetStridedRef(input, where, ref);
       } else {
@@ -381,13 +388,13 @@ class Builder {
       }
     }
     home_of_[call.output.base] = where;
-    SetStridedRef(call.output, where, thunk->add_outputs());
+    SetStridedRef(call.output, where, AddTo(thunk->mutable_outputs()));
     for (size_t k = 1; k < node.outputs.size(); ++k) {
       home_of_[node.outputs[k]] = where;
-      SetRef(node.outputs[k], where, thunk->add_outputs());
+      SetRef(node.outputs[k], where, AddTo(thunk->mutable_outputs()));
     }
     for (const LibraryPostOp& op : call.post_ops) {
-      program::PostOp* const post_op = thunk->add_post_ops();
+      program::PostOp* const post_op = AddTo(thunk->mutable_post_ops());
       post_op->set_name(op.name);
       post_op->mutable_numbers()->Add(op.numbers.begin(), op.numbers.end());
     }
@@ -404,7 +411,7 @@ class Builder {
                                                 ": attribute \"", spec.name,
                                                 "\" is not of integers"));
       }
-      program::Attribute* const attribute = thunk.add_attributes();
+      program::Attribute* const attribute = AddTo(thunk.mutable_attributes());
       attribute->set_name(spec.name);
       const std::vector<int64_t> values =
           one ? std::vector<int64_t>{IntAttr(node, spec.name)} : IntsAttr(node, spec.name);
@@ -429,8 +436,9 @@ class Builder {
                        "): its result depends on data in a way that cannot run yet"));
     }
     thunk->set_op("dims");
-    for (const Dim& element : *value.shape_content) *thunk->add_dims() = element.ToString();
-    SetRef(node.outputs.front(), Where::kHost, thunk->add_outputs());
+    for (const Dim& element : *value.shape_content)
+      *AddTo(thunk->mutable_dims()) = element.ToString();
+    SetRef(node.outputs.front(), Where::kHost, AddTo(thunk->mutable_outputs()));
     return absl::OkStatus();
   }
 
@@ -461,7 +469,7 @@ program::Program PortsOf(const Graph& graph) {
   program::Program program;
   for (const ValueId id : graph.inputs()) {
     const Value& value = graph.value(id);
-    program::Port* const port = program.add_inputs();
+    program::Port* const port = AddTo(program.mutable_inputs());
     port->set_name(value.name);
     port->set_dtype(static_cast<uint32_t>(value.type));
     SetShape(value.shape, port->mutable_shape());
@@ -469,7 +477,7 @@ program::Program PortsOf(const Graph& graph) {
     port->set_buffer(-1);
   }
   for (const Graph::Output& output : graph.outputs()) {
-    program::Port* const port = program.add_outputs();
+    program::Port* const port = AddTo(program.mutable_outputs());
     port->set_name(output.name);
     port->set_dtype(static_cast<uint32_t>(graph.value(output.value).type));
     SetShape(graph.value(output.value).shape, port->mutable_shape());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "base/parse_message.h"
+#include "base/proto_add.h"
 #include "base/status_macros.h"
 #include "base/task_queue.h"
 #include "base/tensor_bytes.h"
@@ -361,14 +362,14 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
   stored::Variant kept;
   kept.set_signature(SignatureOf(variant));
   kept.set_weight_bytes(import.tensor_bytes);
-  for (const Guard& guard : variant.guards) *kept.add_guards() = guard.ToString();
+  for (const Guard& guard : variant.guards) *AddTo(kept.mutable_guards()) = guard.ToString();
   kept.set_program(variant.program.SerializeAsString());
   const std::set<int> tight = ReadByKernels(variant.program);
   std::vector<stored::Place> places(variant.constants.size());
   ForEachInParallel(places.size(), [&](size_t c) {
     SetPlace(variant.constants[c], tight.count(static_cast<int>(c)) == 0, import, &places[c]);
   });
-  for (stored::Place& place : places) *kept.add_constants() = std::move(place);
+  for (stored::Place& place : places) *AddTo(kept.mutable_constants()) = std::move(place);
 
   const KeyLock lock = store_.LockKey(preimage_.Key(), absl::Seconds(5));
   const std::shared_ptr<const stored::Model> before = Find();  // other processes add variants too
@@ -381,10 +382,10 @@ void ProgramCache::Keep(const Variant& variant, const std::vector<PortInfo>& inp
   bool placed = false;
   for (int k = 0; before != nullptr && k < before->variants_size(); ++k) {
     const bool same = before->variants(k).signature() == kept.signature();
-    *model.add_variants() = same ? kept : before->variants(k);
+    *AddTo(model.mutable_variants()) = same ? kept : before->variants(k);
     placed = placed || same;
   }
-  if (!placed) *model.add_variants() = std::move(kept);
+  if (!placed) *AddTo(model.mutable_variants()) = std::move(kept);
   if (static_cast<size_t>(model.variants_size()) > kMaxVariants)
     model.mutable_variants()->DeleteSubrange(1, 1);
   Entry entry;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/proto_add.h"
 #include "base/status_macros.h"
 
 namespace kiln {
@@ -26,12 +27,12 @@ bool Agree(const program::Port& port, const Shape& model) {
 
 void SetPorts(const std::vector<PortInfo>& ports, StoredPorts* out) {
   for (const PortInfo& port : ports) {
-    program::Port* const made = out->Add();
+    program::Port* const made = AddTo(out);
     made->set_name(port.name);
     made->set_dtype(static_cast<uint32_t>(port.type));
     made->set_optional(port.optional);
     made->set_any_rank(port.any_rank);
-    for (const Dim& extent : port.shape) *made->add_shape() = extent.ToString();
+    for (const Dim& extent : port.shape) *AddTo(made->mutable_shape()) = extent.ToString();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/proto_add.h"
 #include "base/status_macros.h"
 #include "exec/library/dynamic_ops.h"
 #include "exec/ports.h"
@@ -208,11 +209,11 @@ class Checker {
 
 absl::Status StoreScript(const Script& script, packaged::Script& out) {
   for (const Script::Slot& slot : script.slots) {
-    packaged::Slot* const made = out.add_slots();
+    packaged::Slot* const made = AddTo(out.mutable_slots());
     made->set_name(slot.name);
     made->set_dtype(static_cast<uint32_t>(slot.type));
-    for (const Dim& dim : slot.shape) *made->add_shape() = dim.ToString();
-    for (const Dim& dim : slot.elements) *made->add_elements() = dim.ToString();
+    for (const Dim& dim : slot.shape) *AddTo(made->mutable_shape()) = dim.ToString();
+    for (const Dim& dim : slot.elements) *AddTo(made->mutable_elements()) = dim.ToString();
   }
   out.mutable_inputs()->Add(script.inputs.begin(), script.inputs.end());
   out.mutable_outputs()->Add(script.outputs.begin(), script.outputs.end());
@@ -221,12 +222,12 @@ absl::Status StoreScript(const Script& script, packaged::Script& out) {
       return absl::UnimplementedError(absl::StrCat(
           "package: node \"", step.name, "\" is an operator of the caller's, which no file holds"));
     }
-    packaged::Step* const made = out.add_steps();
+    packaged::Step* const made = AddTo(out.mutable_steps());
     made->set_kind(static_cast<uint32_t>(step.kind));
     made->set_name(step.name);
     made->set_op(step.op);
     for (const auto& [name, ints] : step.attributes) {
-      program::Attribute* const attribute = made->add_attributes();
+      program::Attribute* const attribute = AddTo(made->mutable_attributes());
       attribute->set_name(name);
       attribute->mutable_ints()->Add(ints.begin(), ints.end());
     }
