@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/stack.h"
 #include "base/status_macros.h"
 #include "fusion/emit.h"
 #include "fusion/group_axes.h"
@@ -189,7 +190,12 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) 
                      " outputs has no kernel; lower groups of kind kernel"));
   }
   KILN_ASSIGN_OR_RETURN(const GroupAxes axes, GroupAxes::Make(graph, group.nodes, group.outputs));
-  KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, EmitGroup(axes, group.outputs));
+  // Emission recurses along the group's longest chain, 2.5 KiB for each node (measured).
+  constexpr size_t kFrames = 4096, kRest = size_t{24} << 10;  // correctness
+  absl::StatusOr<EmittedGroup> made = absl::InternalError("group: not emitted");
+  KILN_RETURN_IF_ERROR(WithStack(kRest + kFrames * group.nodes.size(),
+                                 [&] { made = EmitGroup(axes, group.outputs); }));
+  KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, std::move(made));
   std::vector<int32_t> order = IterationOrder(axes, emitted);
   KeepRunsApart(emitted, order);
   KILN_RETURN_IF_ERROR(CheckDomain(emitted.kernel, order));

@@ -401,13 +401,28 @@ TEST_F(HostTest, CallersMayHaveSmallStacks) {
   struct Call {
     const HostTest* test;
     bool right;
+
+    // One kernel of a hundred nodes.
+    bool IsLongRight() const {
+      std::string text = "graph g\ninput x : f32 [n]\n", last = "x";
+      for (int k = 0; k < 100; ++k) {
+        const std::string name = absl::StrCat("v", k);
+        absl::StrAppend(&text, name, " = ", k % 2 == 0 ? "tanh" : "sin", "(", last, ")\n");
+        last = name;
+      }
+      const absl::StatusOr<Graph> graph = ParseGraph(absl::StrCat(text, "output ", last, "\n"));
+      CompileOptions options = test->Options("stacks");
+      options.threads = 0;
+      return graph.ok() && Compile(*graph, options).ok();
+    }
   } call = {this, false};
   pthread_t thread;
   ASSERT_EQ(pthread_create(
                 &thread, &small,
                 [](void* argument) -> void* {
                   Call& call = *static_cast<Call*>(argument);
-                  call.right = call.test->IsRight(7, call.test->Options("stacks"));
+                  call.right =
+                      call.test->IsRight(7, call.test->Options("stacks")) && call.IsLongRight();
                   return nullptr;
                 },
                 &call),
