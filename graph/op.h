@@ -212,6 +212,11 @@ struct GradientSlot {
   const char* note = "";       // what it is at kinks and ties, for `kiln ops --gradients`
 };
 
+// Inputs [first, last] of a node; first -1: none, last -1: all from `first` on.
+struct InputRange {
+  int first = -1, last = -1;
+};
+
 struct OpDef {
   const char* name;
   const char* doc;
@@ -249,6 +254,11 @@ struct OpDef {
   absl::Status (*evaluate)(const Node& node, std::span<const Tensor> inputs,
                            std::vector<Tensor>& outputs) = nullptr;
   GradientSlot gradient = {};
+  // Inputs that are coordinates, or the step of random numbers: integers, whose type has nothing to
+  // do with that of the other inputs. A number there is i64 (kiln::Operand).
+  InputRange index_inputs = {};
+  // An input of one element that has to be a constant of the graph, such as what pad fills with.
+  int constant_input = -1;
 };
 
 // The body of a kScalar node: input k is a read of kInput k with an empty index, or a literal (see

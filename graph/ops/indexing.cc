@@ -157,7 +157,8 @@ constexpr OpDef kIndexingOps[] = {
      .infer = InferGatherElements,
      .index = IndexGatherElements,
      .onnx = {{"GatherElements", 11}},
-     .witness = "onnx node tests: gather_elements"},
+     .witness = "onnx node tests: gather_elements",
+     .index_inputs = {1, 1}},
     {.name = "take",
      .doc = "Slices of input 0 at coordinates that the other inputs, all of one "
             "shape, give for its first axes behind `batch`; clamped.",
@@ -168,7 +169,8 @@ constexpr OpDef kIndexingOps[] = {
      .infer = InferTake,
      .index = IndexTake,
      .onnx_converted = "GatherND",
-     .witness = "onnx node tests: gathernd"},
+     .witness = "onnx node tests: gathernd",
+     .index_inputs = {1}},
 };
 
 }  // namespace

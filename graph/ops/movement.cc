@@ -241,8 +241,9 @@ absl::StatusOr<Padding> PaddingOf(const Node& node, size_t rank, const Shape& pa
     KILN_ASSIGN_OR_RETURN(axes, Numbers(DimsAttr(node, "axes"), "axes"));
   }
   if (pads.size() != 2 * axes.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", pads.size(), " pads for ", axes.size(), " axes"));
+    return absl::InvalidArgumentError(absl::StrCat("has ", pads.size(), " pads for ", axes.size(),
+                                                   " axes; expected ", 2 * axes.size(),
+                                                   ": those before all axes, then those behind"));
   }
   Padding padding{std::vector<Dim>(rank), std::vector<Dim>(rank)};
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -430,7 +431,8 @@ constexpr OpDef kMovementOps[] = {
      .infer = InferGather,
      .index = IndexGather,
      .onnx = {{"Gather"}},
-     .witness = "onnx node tests: gather"},
+     .witness = "onnx node tests: gather",
+     .index_inputs = {1, 1}},
     {.name = "pad",
      .doc = "Surrounds the input with a fill value.",
      .kind = OpKind::kIndex,
@@ -440,7 +442,8 @@ constexpr OpDef kMovementOps[] = {
      .infer = InferPad,
      .index = IndexPad,
      .onnx_converted = "Pad",
-     .witness = "onnx node tests: constant_pad"},
+     .witness = "onnx node tests: constant_pad",
+     .constant_input = 2},
     {.name = "upsample",
      .doc = "Repeats every element: element i of an axis is element i / scale.",
      .kind = OpKind::kIndex,

@@ -346,7 +346,8 @@ constexpr OpDef kOrderOps[] = {
      .witness = "onnx node tests: scatter_elements",
      .linear = true,
      .gradient = {.rule = gradient::ScatterElements,
-                  .note = "replaced: the last update; largest, smallest: equal parts"}},
+                  .note = "replaced: the last update; largest, smallest: equal parts"},
+     .index_inputs = {1, 1}},
     {.name = "scatter_nd",
      .doc = "Input 0, with slices of input 2 written where the rows of input 1 say. Updates of one "
             "place follow each other.",
@@ -360,7 +361,8 @@ constexpr OpDef kOrderOps[] = {
      .test = {0, 2},
      .witness = "onnx node tests: scatternd",
      .linear = true,
-     .gradient = {.rule = gradient::ScatterNd, .note = "as of scatter_elements"}},
+     .gradient = {.rule = gradient::ScatterNd, .note = "as of scatter_elements"},
+     .index_inputs = {1, 1}},
     {.name = "scatter_sum",
      .doc = "Zeros, with slices of input 1 added in order where the rows of input 0 say, from the "
             "end where negative, clamped: what a gather's input takes.",
@@ -372,7 +374,8 @@ constexpr OpDef kOrderOps[] = {
      .reference = ReferenceScatterSum,
      .witness = "scatter_nd",
      .linear = true,
-     .gradient = {.rule = gradient::ScatterSum}},
+     .gradient = {.rule = gradient::ScatterSum},
+     .index_inputs = {0, 0}},
 };
 
 }  // namespace

@@ -330,7 +330,8 @@ constexpr OpDef kRandomOps[] = {
      .decompose = Bernoulli,
      .onnx_converted = "Bernoulli",
      .test = {0, 1},
-     .witness = "tests/ops: a chi-squared test"},
+     .witness = "tests/ops: a chi-squared test",
+     .index_inputs = {1, 1}},
     {.name = "multinomial",
      .doc =
          "Classes drawn from rows of logits: class k as often as exp(x[k]). Input 1 is the step.",
@@ -342,7 +343,8 @@ constexpr OpDef kRandomOps[] = {
      .decompose = Multinomial,
      .onnx_converted = "Multinomial",
      .test = {-2, 2},
-     .witness = "tests/ops: a chi-squared test"},
+     .witness = "tests/ops: a chi-squared test",
+     .index_inputs = {1, 1}},
     {.name = "dropout",
      .doc = "x / (1 - ratio), or 0 for a random share of `ratio`; and where x is kept. Input 1 is "
             "the step.",
@@ -355,7 +357,8 @@ constexpr OpDef kRandomOps[] = {
      .decompose = Dropout,
      .onnx_converted = "Dropout",
      .test = {-4, 4},
-     .witness = "onnx node tests: training_dropout, by the share of zeros"},
+     .witness = "onnx node tests: training_dropout, by the share of zeros",
+     .index_inputs = {1, 1}},
 };
 
 }  // namespace

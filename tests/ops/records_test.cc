@@ -79,6 +79,26 @@ TEST_P(RecordTest, TakesSomeType) {
 }
 
 // Bodies are well typed, for every type that the rule lets through.
+// An input that coordinates are loaded from is one of indices, and no other input is.
+TEST_P(RecordTest, InputsOfIndicesAreThoseThatCoordinatesComeFrom) {
+  if (op().kind != OpKind::kIndex) return;
+  for (const DType type : kTypes) {
+    const absl::StatusOr<Graph> g = OneCall(type);
+    if (!g.ok()) continue;
+    const absl::StatusOr<IndexMap> map = op().index(*g, g->nodes()[0], 0);
+    if (!map.ok()) continue;
+    std::set<int> loaded, said;
+    for (const IndexPiece& piece : map->pieces)
+      for (const IndexAxis& axis : piece.axes)
+        if (axis.load_input >= 0) loaded.insert(axis.load_input);
+    const InputRange& range = op().index_inputs;
+    const int last =
+        range.last < 0 ? static_cast<int>(g->nodes()[0].inputs.size()) - 1 : range.last;
+    for (int k = range.first; range.first >= 0 && k <= last; ++k) said.insert(k);
+    EXPECT_EQ(loaded, said) << Name(type);
+  }
+}
+
 TEST_P(RecordTest, BodyIsTyped) {
   if (op().kind != OpKind::kScalar) return;
   for (const DType type : kTypes) {
