@@ -384,7 +384,7 @@ bool IsArray(nb::handle object) {
 void BindArray(nb::module_& module) {
   nb::class_<Array> array(
       module, "Array",
-      "A value with operators. What it is computed of is written down, and is computed in "
+      "A value with operators. What it is computed of is recorded, and is computed in "
       "one program when the value is read.");
   array
       .def_prop_ro(

@@ -125,7 +125,7 @@ nb::object Call(PyTrace& self, nb::handle function, nb::tuple given) {
   for (const Array& array : arrays) list.push_back(&array);
   const Location where = Caller();
   const auto call = WithoutGil([&] {
-    return std::make_unique<tracing::Call>(self.function.get(), list.data(), list.size(), where);
+    return std::make_unique<tracing::Call>(self.function, list.data(), list.size(), where);
   });
   if (!call->runs()) return Replayed(self, *call, callers);
   nb::list arguments;
@@ -154,11 +154,9 @@ nb::tuple Differentiate(nb::handle function, nb::tuple given, const std::vector<
                         bool with_values) {
   const Location where = Caller();
   std::vector<Array> arrays(nb::len(given));
-  std::vector<const Array*> list;
   for (size_t k = 0; k < arrays.size(); ++k) {
     // What is computed may be computed later, and the caller's memory be written by then.
     if (IsArray(given[k])) arrays[k] = PyOperand(given[k], where).array;
-    list.push_back(&arrays[k]);
   }
   for (const size_t k : by) {
     if (k < arrays.size() && arrays[k].valid()) continue;
@@ -167,13 +165,12 @@ nb::tuple Differentiate(nb::handle function, nb::tuple given, const std::vector<
                              .c_str());
   }
   const auto call = WithoutGil([&] {
-    return std::make_unique<tracing::GradientCall>(list.data(), list.size(), by.data(), by.size(),
-                                                   where);
+    return std::make_unique<tracing::GradientCall>(arrays.data(), by.data(), by.size(), where);
   });
   nb::list arguments;
   for (size_t k = 0; k < arrays.size(); ++k) {
     if (arrays[k].valid())
-      arguments.append(Checked(call->argument(k)));
+      arguments.append(Checked(arrays[k]));
     else
       arguments.append(given[k]);
   }
@@ -204,6 +201,7 @@ nb::dict StatsOf(const PyTrace& self) {
   made["variants"] = stats.variants;
   made["operations"] = stats.operations;
   made["segments"] = stats.segments;
+  made["compiled"] = stats.compiled;
   return made;
 }
 
@@ -218,7 +216,7 @@ nb::dict LazyStatsOf() {
   made["runs"] = stats.runs;
   made["structures"] = stats.structures;
   made["compiled"] = stats.compiled;
-  made["growth_cuts"] = stats.growth_cuts;
+  made["loop_flushes"] = stats.loop_flushes;
   return made;
 }
 
@@ -268,7 +266,7 @@ void BindTrace(nb::module_& module) {
       },
       nb::arg("options"));
   module.def("lazy_stats", LazyStatsOf, nb::sig("def lazy_stats() -> dict[str, int]"),
-             "Of the calling thread: operations, runs, structures, compiled, growth_cuts.");
+             "Of the calling thread: operations, runs, structures, compiled, loop_flushes.");
 }
 
 }  // namespace kiln::python

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "trace/number.h"
 #include "trace/recorder.h"
 #include "trace/slice_of.h"
+#include "trace/thread_state.h"
 
 namespace kiln {
 
@@ -50,10 +52,21 @@ Array& Array::operator=(const Array& other) noexcept {
   return *this;
 }
 Array& Array::operator=(Array&& other) noexcept {
-  std::swap(node_, other.node_);
+  tracing::Node* const node = std::exchange(other.node_, nullptr);
+  tracing::Release(std::exchange(node_, node));
   return *this;
 }
 Array::~Array() { tracing::Release(node_); }
+
+namespace {
+
+absl::Status CheckType(DType type) {
+  if (tracing::IsDType(type)) return absl::OkStatus();
+  return Invalid("array: its type is ", static_cast<int>(type),
+                 ", expected an element type (kiln::DType)");
+}
+
+}  // namespace
 
 Array Array::of(Tensor tensor) {
   const std::optional<tracing::ValueType> type =
@@ -69,14 +82,23 @@ Array Array::of(Tensor tensor) {
                                       bytes < 0 ? "a shape of no tensor; give extents from 0 on"
                                                 : "no memory; give a tensor with data")));
   }
-  tracing::Node* const node = tracing::NewNode();
-  node->type = *type;
-  node->SetTensor(std::move(tensor));
-  return Array(node);
+  if (tensor.strides().size() != tensor.shape().size()) {
+    return Array(tracing::NewErrorNode(Invalid("array ", type->ToString(), ": the tensor has ",
+                                               tensor.strides().size(), " strides, expected ",
+                                               tensor.shape().size(), ", one for each axis")));
+  }
+  const absl::StatusOr<Array> made = CatchExceptions("array", [&]() -> absl::StatusOr<Array> {
+    Array array(tracing::NewNode());
+    array.node_->type = *type;
+    array.node_->SetTensor(tensor);
+    return array;
+  });
+  return made.ok() ? *made : Array(tracing::NewErrorNode(made.status()));
 }
 
 Array Array::CopyOf(const void* data, DType type, const std::vector<int64_t>& shape) {
   const absl::StatusOr<Tensor> copy = CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> {
+    KILN_RETURN_IF_ERROR(CheckType(type));
     const int64_t bytes = CheckedBytes(type, shape);
     if (bytes < 0 || (bytes > 0 && data == nullptr)) {
       return Invalid("array ", Name(type), " ", ToString(ToShape(shape)), ": ",
@@ -92,6 +114,7 @@ Array Array::CopyOf(const void* data, DType type, const std::vector<int64_t>& sh
 
 Array Array::full(const std::vector<int64_t>& shape, double value, DType type) {
   const absl::StatusOr<Tensor> made = CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> {
+    KILN_RETURN_IF_ERROR(CheckType(type));
     if (CheckedBytes(type, shape) < 0) {
       return Invalid("array ", Name(type), " ", ToString(ToShape(shape)),
                      ": a shape of no tensor; give extents from 0 on");
@@ -128,14 +151,20 @@ int64_t Array::num_elements() const { return node_ != nullptr ? node_->type.num_
 
 absl::Status Array::eval(Location where) const {
   KILN_RETURN_IF_ERROR(status());
-  return tracing::Evaluate(node_, where);
+  return CatchExceptions("array", [&]() -> absl::Status {
+    tracing::ThreadState* const thread = tracing::ThreadState::Get();
+    const tracing::Entry entry(thread);
+    if (entry.ok() || node_->ready() || node_->never_ready())
+      return tracing::Evaluate(node_, where);
+    return thread == nullptr ? tracing::Evaluate(node_, where) : tracing::Entry::Refusal(thread);
+  });
 }
 
 absl::StatusOr<Tensor> Array::tensor(Location where) const {
   tracing::ThreadState* const thread = tracing::ThreadState::Get();
   if (thread != nullptr && thread->call != nullptr && !thread->excluded()) thread->call->NoteRead();
   KILN_RETURN_IF_ERROR(eval(where));
-  return node_->tensor;
+  return CatchExceptions("array", [&]() -> absl::StatusOr<Tensor> { return node_->tensor; });
 }
 
 absl::StatusOr<Tensor> Array::ReadAs(DType type, bool one, Location where) const {
@@ -165,12 +194,18 @@ Array operator-(const Operand& a) {
   return tracing::Apply(op, "neg", {&a}, {}, a.where());
 }
 
-Array Array::operator()(std::initializer_list<Index> places, Location where) const {
+Array Array::operator()(std::initializer_list<Index> indices, Location where) const {
+  const absl::StatusOr<Array> sliced =
+      CatchExceptions("array", [&]() -> absl::StatusOr<Array> { return Sliced(indices, where); });
+  return sliced.ok() ? *sliced : Array(tracing::NewErrorNode(sliced.status()));
+}
+
+Array Array::Sliced(std::initializer_list<Index> indices, Location where) const {
   if (const tracing::ThreadState* const thread = tracing::ThreadState::Get();
       thread != nullptr && !thread->records() && node_ != nullptr && node_->ready()) {
     const absl::StatusOr<std::optional<Tensor>> found =
         CatchExceptions("array", [&]() -> absl::StatusOr<std::optional<Tensor>> {
-          return tracing::SliceOf(node_->tensor, places);
+          return tracing::SliceOf(node_->tensor, indices);
         });
     if (!found.ok()) return Array(tracing::NewErrorNode(found.status()));
     if (*found) return of(**std::move(found));
@@ -179,7 +214,7 @@ Array Array::operator()(std::initializer_list<Index> places, Location where) con
   static const OpDef* const squeeze = tracing::FindOperator("squeeze");
   ArrayShape starts, ends;
   std::vector<int64_t> steps, axes, dropped;
-  for (const Index& index : places) {
+  for (const Index& index : indices) {
     const auto axis = static_cast<int64_t>(axes.size());
     const int64_t begin = index.range.begin.number();
     starts.push_back(index.range.begin);
@@ -209,26 +244,40 @@ Array Array::operator()(std::initializer_list<Index> places, Location where) con
 
 namespace tracing {
 
-const OpDef* FindOperator(const char* name) noexcept { return FindOp(name); }
+const OpDef* FindOperator(const char* name) noexcept {
+  try {
+    return FindOp(name);
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // Apply looks again
+  }
+}
 
 void Apply(const OpDef* op, const char* name, const Operand* const* operands, size_t count,
            const Attribute* attributes, size_t num_attributes, Location where, Array* results,
            size_t num_results) noexcept {
   absl::Status status;
-  ThreadState* const thread = ThreadState::Get();
-  if (op == nullptr) {
-    status = absl::UnimplementedError(
-        absl::StrCat("op \"", name, "\": this library has none; use headers of its version"));
-  } else if (thread == nullptr) {
-    status = absl::FailedPreconditionError(absl::StrCat("op \"", name, "\": its thread is ending"));
-  } else {
-    try {
-      status = thread->recorder->Apply(
-          {*op, {operands, count}, {attributes, num_attributes}, where}, {results, num_results});
-      if (!status.ok()) thread->recorder->Failed(status, /*ends=*/false);
-    } catch (...) {
-      status = StatusOfException(name);
-      thread->recorder->Failed(status, /*ends=*/true);
+  ThreadState* thread = nullptr;
+  Recorder* recorder = nullptr;
+  try {
+    thread = ThreadState::Get();
+    const Entry entry(thread);
+    if (op == nullptr) op = FindOp(name);
+    if (op == nullptr) {
+      status = absl::UnimplementedError(
+          absl::StrCat("op \"", name, "\": this library has none; use headers of its version"));
+    } else if (!entry.ok()) {
+      status = Annotate(Entry::Refusal(thread), absl::StrCat("op \"", name, "\""));
+    } else {
+      recorder = thread->recorder;
+      status = recorder->Apply({*op, {operands, count}, {attributes, num_attributes}, where},
+                               {results, num_results});
+      if (!status.ok()) recorder->Failed(status, /*ends=*/false);
+    }
+  } catch (...) {
+    status = StatusOfException(name);
+    if (recorder != nullptr) {
+      const Entry entry(thread);
+      recorder->Failed(status, /*ends=*/true);
     }
   }
   if (status.ok()) return;

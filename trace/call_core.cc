@@ -79,14 +79,14 @@ absl::Status CallCore::CheckCall(const CallSignature& signature,
                                  std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results) {
   if (replayed_ != nullptr && !FailedHere()) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(signature, types));
-  return absl::OkStatus();
+  return Recorder::CheckCall(signature, types, results);
 }
 
-absl::StatusOr<const CallSignature*> CallCore::Open(const Request& request,
-                                                    const CallSignature* signature) {
-  const OpenAttributes open(request.op, request.attributes, log_);
-  return open.any() ? table_.Find(request.op, open.list(), signature->num_results) : signature;
+absl::StatusOr<const CallSignature*> CallCore::WithSymbolicExtents(const Request& request,
+                                                                   const CallSignature* signature) {
+  const SymbolicAttributes symbolic(request.op, request.attributes, log_);
+  return symbolic.any() ? table_.GetOrAdd(request.op, symbolic.list(), signature->num_results)
+                        : signature;
 }
 
 absl::Status CallCore::Compare() {
@@ -117,7 +117,8 @@ absl::Status CallCore::Read(Node* node, Location where) {
   if (function_.options.symbolic || function_.options.record_only) {
     status = TraceFailure(function_.name(), TraceError::kRead,
                           absl::StrCat("a value is read at ", ToString(where),
-                                       ", and a symbolic trace has none before its end"));
+                                       ", and a symbolic trace has none before its end"),
+                          "return it, or trace without symbolic and record_only");
   } else {
     status = Add(Operation::Kind::kRead, node, where);
     if (status.ok()) status = Cut();
@@ -132,10 +133,13 @@ void CallCore::BeginExclusion(const ExcludeFromTrace* scope, Location where) {
   const TraceOptions& options = function_.options;
   absl::Status status;
   if (options.capture_as_const || options.symbolic || options.record_only) {
-    status = TraceFailure(function_.name(), TraceError::kExclusion,
-                          absl::StrCat("a region at ", ToString(where),
-                                       " is left out of a trace that is symbolic, or has what it "
-                                       "captures as constants"));
+    status =
+        TraceFailure(function_.name(), TraceError::kExclusion,
+                     absl::StrCat("a region at ", ToString(where),
+                                  " is left out of a trace that is symbolic, or has what it "
+                                  "captures as constants"),
+                     "trace without symbolic, record_only and capture_as_const, or without the "
+                     "region");
   } else {
     excludes_ = true;
     status = Add(Operation::Kind::kExclude, nullptr, where);
@@ -175,7 +179,7 @@ absl::Status CallCore::Cut() {
       return absl::OkStatus();
     }
     ++function_.stats.runs;
-    return segment.program->Run(log_, function_.steps, thread_.engine, function_.options.compile,
+    return segment.program->Run(log_, function_.eager, thread_.engine, function_.options.compile,
                                 function_.options.profiling);
   });
   begin_ = log_.operations.size();
@@ -186,7 +190,7 @@ absl::Status CallCore::CutReplay() {
   Record::Segment& segment = record_->segments[segment_++];
   if (segment.program != nullptr && !function_.options.record_only) {
     ++function_.stats.runs;
-    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.steps, thread_.engine,
+    KILN_RETURN_IF_ERROR(segment.program->Run(log_, function_.eager, thread_.engine,
                                               function_.options.compile,
                                               function_.options.profiling));
   }
@@ -254,18 +258,15 @@ absl::Status CallCore::Finish(Array* results, size_t count) {
                                    " on has not ended when the function returns")));
   }
   Fail(AddReturn(results, count));
-  if (!status_.ok()) {
-    for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status_));
-    return status_;
-  }
+  KILN_RETURN_IF_ERROR(status_);
   if (!records()) {
     ++record_->replays;
     return absl::OkStatus();
   }
   log_.ReleaseNodes();
   for (uint32_t id = 0; log_.exact && id < log_.values.size(); ++id)
-    if (log_.values[id].kind == LogValue::Kind::kCaptured) made_->captured.push_back(id);
-  function_.Keep(std::move(made_));
+    if (log_.values[id].kind == LogValue::Kind::kCaptured) made_->AddCaptured(id);
+  function_.AddRecord(std::move(made_));
   log_kept_ = true;
   return absl::OkStatus();
 }

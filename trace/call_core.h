@@ -17,6 +17,7 @@
 #include "trace/function_state.h"
 #include "trace/record.h"
 #include "trace/recorder.h"
+#include "trace/thread_state.h"
 
 namespace kiln::tracing {
 
@@ -49,8 +50,8 @@ class CallCore : public Recorder {
  protected:
   absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
                          std::span<const ValueType>* results) override;
-  absl::StatusOr<const CallSignature*> Open(const Request& request,
-                                            const CallSignature* signature) override;
+  absl::StatusOr<const CallSignature*> WithSymbolicExtents(const Request& request,
+                                                           const CallSignature* signature) override;
   absl::Status Compare() override;
 
  private:

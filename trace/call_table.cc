@@ -112,30 +112,23 @@ void SetAttributes(CallSignature& signature, std::span<const Attribute> attribut
   }
 }
 
-void FindCounts(CallSignature& signature) {
-  struct Place {
-    absl::string_view op;
-    size_t first, last;
-  };
-  static constexpr Place kPlaces[] = {
-      {"gather", 1, 1},           {"gather_elements", 1, 1}, {"take", 1, SIZE_MAX},
-      {"scatter_elements", 1, 1}, {"scatter_nd", 1, 1},      {"scatter_sum", 0, 0},
-      {"bernoulli", 1, 1},        {"dropout", 1, 1},         {"multinomial", 1, 1}};
-  for (const Place& place : kPlaces) {
-    if (place.op != signature.op->name) continue;
-    signature.first_count = place.first;
-    signature.last_count = place.last;
-  }
-}
-
 // One node with operands of these types, in a graph of its own.
 absl::StatusOr<Graph> GraphOf(const CallSignature& signature,
                               std::span<const ValueType* const> operands) {
   Graph graph;
   std::vector<ValueId> inputs;
-  for (const ValueType* const type : operands) {
-    inputs.push_back(type == nullptr ? ValueId{}
-                                     : graph.AddInput("", type->type, ToShape(type->shape())));
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const ValueType* const type = operands[k];
+    if (type == nullptr) {
+      inputs.emplace_back();
+    } else if (static_cast<int64_t>(k) == signature.op->constant_input) {
+      // Any: types of results do not depend on it.
+      Tensor one = Tensor::Allocate(type->type, type->shape());
+      std::memset(one.data(), 0, static_cast<size_t>(one.size_bytes()));
+      inputs.push_back(graph.AddConstant("", std::move(one)));
+    } else {
+      inputs.push_back(graph.AddInput("", type->type, ToShape(type->shape())));
+    }
   }
   KILN_RETURN_IF_ERROR(graph
                            .AddNode(*signature.op, std::move(inputs), signature.attrs, "",
@@ -170,10 +163,10 @@ std::string CallSignature::ToString() const {
   return text;
 }
 
-absl::StatusOr<const CallSignature*> CallTable::Find(const OpDef& op,
-                                                     std::span<const Attribute> attributes,
-                                                     size_t num_results,
-                                                     const CallSignature* likely) {
+absl::StatusOr<const CallSignature*> CallTable::GetOrAdd(const OpDef& op,
+                                                         std::span<const Attribute> attributes,
+                                                         size_t num_results,
+                                                         const CallSignature* likely) {
   const CallSignature*& recent = RecentOf(op);
   const CallSignature* const known[] = {recent, likely};
   for (const CallSignature* const signature : known)
@@ -181,26 +174,31 @@ absl::StatusOr<const CallSignature*> CallTable::Find(const OpDef& op,
   key_.clear();
   key_.push_back(std::bit_cast<uintptr_t>(&op));
   key_.push_back(num_results);
-  for (const Attribute& attribute : attributes) AppendAttribute(key_, attribute);
+  for (const Attribute& attribute : attributes) {
+    if (attribute.kind == Attribute::Kind::kType && !IsDType(attribute.type)) {
+      return Invalid("op \"", op.name, "\", attribute \"", attribute.name, "\": is ",
+                     static_cast<int>(attribute.type), ", expected an element type (kiln::DType)");
+    }
+    AppendAttribute(key_, attribute);
+  }
   if (const auto found = by_words_.find(WordsView(key_)); found != by_words_.end())
     return recent = found->second;
   if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(signatures_.size()));
+    last_.emplace_back();  // in this order, so that an id has all that it stands for
     signatures_.emplace_back();
-    last_.emplace_back();
+    free_.push_back(static_cast<uint32_t>(signatures_.size() - 1));
   }
   CallSignature& signature = signatures_[free_.back()] = {};
   signature.op = &op;
   signature.id = free_.back();
   signature.num_results = num_results;
-  FindCounts(signature);
   SetAttributes(signature, attributes);
   by_words_.emplace(key_, &signature);
   free_.pop_back();
   return recent = &signature;
 }
 
-void CallTable::Keep(const std::vector<const CallSignature*>& signatures) {
+void CallTable::RetainOnly(const std::vector<const CallSignature*>& signatures) {
   std::vector<bool> kept(signatures_.size());
   for (const CallSignature* const signature : signatures) kept[signature->id] = true;
   std::erase_if(by_words_, [&](const auto& entry) { return !kept[entry.second->id]; });
@@ -233,6 +231,7 @@ absl::StatusOr<std::span<const ValueType>> CallTable::Infer(
   if (IsLast(last, operands)) return std::span<const ValueType>(*last.results);
   KILN_ASSIGN_OR_RETURN(const std::vector<ValueType>* const results,
                         InferAnew(signature, operands));
+  last.results = nullptr;
   last.operands.clear();
   for (const ValueType* const type : operands)
     if (type != nullptr) last.operands.push_back(*type);

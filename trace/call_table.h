@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CallTable: the different calls of a recorder (an operator with its attributes), each with a
 // number, and the types of their results. A call that was seen before costs no memory; the owner
-// bounds what others take (Keep).
+// bounds what others take (RetainOnly). Belongs to one caller at a time.
 #ifndef KILN_TRACE_CALL_TABLE_H_
 #define KILN_TRACE_CALL_TABLE_H_
 
@@ -28,9 +28,12 @@ struct CallSignature {
   std::vector<Attribute> given;  // all of a call, absent ones too: views of `op` and `attrs`
   uint32_t id = 0;
   size_t num_results = 1;
-  // Operands that are coordinates, or the step of random numbers: their type is their own.
-  size_t first_count = SIZE_MAX, last_count = SIZE_MAX;
-  bool Counts(size_t k) const { return k >= first_count && k <= last_count; }
+  // Whether operand k has an integer type of its own: OpDef::index_inputs.
+  bool IsIndex(size_t k) const {
+    const InputRange& range = op->index_inputs;
+    return range.first >= 0 && static_cast<int64_t>(k) >= range.first &&
+           (range.last < 0 || static_cast<int64_t>(k) <= range.last);
+  }
   // Whether a call is of this signature, where that is seen at once; false: ask the table.
   bool Is(const OpDef& other, std::span<const Attribute> attributes, size_t results) const {
     return op == &other && num_results == results && given.size() == attributes.size() &&
@@ -46,19 +49,20 @@ class CallTable {
  public:
   // The signature of these; lives as long as the table. `likely` is one of its signatures, or null.
   // kInvalidArgument: an attribute is wrong.
-  absl::StatusOr<const CallSignature*> Find(const OpDef& op, std::span<const Attribute> attributes,
-                                            size_t num_results,
-                                            const CallSignature* likely = nullptr);
+  absl::StatusOr<const CallSignature*> GetOrAdd(const OpDef& op,
+                                                std::span<const Attribute> attributes,
+                                                size_t num_results,
+                                                const CallSignature* likely = nullptr);
   // Types of the results for operands of these types; null is an absent one. Valid until the next
   // call. An error as the operator's rule says.
   absl::StatusOr<std::span<const ValueType>> Infer(const CallSignature& signature,
                                                    std::span<const ValueType* const> operands);
 
-  // Whether there is more than Keep left, by kMost or twice.
+  // Whether there are more signatures than RetainOnly left, by kMost or twice as many.
   bool full() const { return size() > most_; }
   // Forgets all signatures but these, of which every one is in the table; numbers of the others are
-  // given again. No results of Infer are held.
-  void Keep(const std::vector<const CallSignature*>& signatures);
+  // given again. Invalidates what Infer gave.
+  void RetainOnly(const std::vector<const CallSignature*>& signatures);
 
  private:
   // memory: signatures and lists of types, of some 4 KB with what is found by them.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Function::Dump: record -> named graph -> file, with its test cases and the JSON beside it.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -45,7 +47,7 @@ absl::StatusOr<std::vector<TestCase>> MakeTests(const Graph& graph, const DumpOp
   CompileOptions here = compile;  // what is judged by is the VM, whatever the package is for
   here.runtime = nullptr;
   here.target = std::nullopt;
-  const CompileOptions on_vm = engine.FirstSight(std::move(here));
+  const CompileOptions on_vm = engine.InterpreterOptions(std::move(here));
   KILN_ASSIGN_OR_RETURN(auto all, ReadInputData(graph, options, on_vm));
   KILN_ASSIGN_OR_RETURN(Model model, Compile(Graph(graph), on_vm));
   for (std::vector<Tensor>& inputs : all) {
@@ -155,10 +157,28 @@ DumpInfo Describe(const Graph& graph, const DumpOptions& options) {
   return info;
 }
 
+// That the files have names, each its own.
+absl::Status CheckFiles(absl::string_view file, const DumpOptions& options) {
+  for (const absl::string_view name : {file, absl::string_view(options.strip_info_file)}) {
+    if (absl::StrContains(name, absl::string_view("\0", 1)))
+      return Invalid("\"", absl::CEscape(name), "\": a name of a file has no byte 0");
+  }
+  if (options.strip_info_file.empty()) return absl::OkStatus();
+  std::error_code failed;
+  namespace fs = std::filesystem;
+  const fs::path model = fs::weakly_canonical(fs::path(std::string(file)), failed);
+  const fs::path info = fs::weakly_canonical(fs::path(options.strip_info_file), failed);
+  if (!failed && model == info)
+    return Invalid("strip_info_file \"", options.strip_info_file,
+                   "\": the model is written there; name another file");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DumpInfo> DumpRecord(const Record& record, const std::string& name,
                                     const CompileOptions& compile, absl::string_view file,
                                     const DumpOptions& options) {
   KILN_ASSIGN_OR_RETURN(const DumpFormat format, FormatOf(file));
+  KILN_RETURN_IF_ERROR(CheckFiles(file, options));
   KILN_RETURN_IF_ERROR(CheckDump(options, format, record));
   KILN_ASSIGN_OR_RETURN(const Graph graph, MakeGraph(record, name, options));
   KILN_ASSIGN_OR_RETURN(const auto tests, MakeTests(graph, options, compile));

@@ -81,12 +81,13 @@ absl::Status CheckTests(const DumpOptions& options, DumpFormat format) {
     return Invalid("maxerr ", options.maxerr, ": expected a number from 0 on");
   if (options.repeat < 1) return Invalid("repeat ", options.repeat, ": expected a count from 1 on");
   if (options.input_data.empty()) {
-    const char* const without = options.resize_input               ? "resize_input"
-                                : options.repeat != 1              ? "repeat"
-                                : !options.input_transform.empty() ? "input_transform"
-                                : options.silent                   ? "silent"
-                                : options.no_assert                ? "no_assert"
-                                                                   : nullptr;
+    const char* const without = options.resize_input                     ? "resize_input"
+                                : options.maxerr != DumpOptions().maxerr ? "maxerr"
+                                : options.repeat != 1                    ? "repeat"
+                                : !options.input_transform.empty()       ? "input_transform"
+                                : options.silent                         ? "silent"
+                                : options.no_assert                      ? "no_assert"
+                                                                         : nullptr;
     if (without != nullptr) return Invalid(without, ": it is about input_data, and there is none");
   } else if (format != DumpFormat::kPackage) {
     return absl::UnimplementedError(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <random>
 #include <string>
@@ -22,6 +23,7 @@
 #include "compiler/compile.h"
 #include "graph/tensors.h"
 #include "trace/input_transform.h"
+#include "trace/number.h"
 
 namespace kiln::tracing {
 namespace {
@@ -39,6 +41,12 @@ struct Argument {
   }
 };
 
+// Floats are rounded, and then finite.
+bool HasValue(DType type, double value) {
+  if (!IsFloat(type)) return OperandAccess::Bits(Operand(value), type).has_value();
+  return std::isfinite(ReadFloat(FilledTensor(type, {}, value), 0));
+}
+
 // "LO, HI" and a shape, if there is one.
 absl::StatusOr<Tensor> Random(absl::string_view text, const Argument& argument, uint64_t seed) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
@@ -50,7 +58,13 @@ absl::StatusOr<Tensor> Random(absl::string_view text, const Argument& argument, 
   if (parts.size() < 2 || !absl::SimpleAtod(parts[0], &lo) || !absl::SimpleAtod(parts[1], &hi) ||
       !std::isfinite(lo) || !std::isfinite(hi) || lo > hi)
     return wrong();
+  for (const double limit : {lo, hi}) {
+    if (HasValue(argument.type, limit)) continue;
+    return Invalid("\"#rand(", text, ")\": ", Name(argument.type), " has no ", limit,
+                   "; give limits that the argument's type has");
+  }
   if (!IsFloat(argument.type) && std::max(std::abs(lo), std::abs(hi)) > kMaxWhole) return wrong();
+  if (!std::isfinite(hi - lo)) return wrong();
   std::vector<int64_t> shape;
   for (size_t k = 2; k < parts.size(); ++k)
     if (!absl::SimpleAtoi(parts[k], &shape.emplace_back())) return wrong();
@@ -194,10 +208,11 @@ absl::StatusOr<std::map<std::string, std::string>> ValuesOf(
     if (part.empty()) continue;
     const size_t colon = part.find(':');
     const std::string name(part.substr(0, colon == absl::string_view::npos ? 0 : colon));
+    const bool is_random = !name.empty() && absl::StartsWith(part.substr(colon + 1), "#");
     if (std::find(names.begin(), names.end(), name) != names.end()) {
       if (!values.emplace(name, part.substr(colon + 1)).second)
         return Invalid("argument \"", name, "\" is given twice");
-    } else if (values.empty() && (arguments.size() == 1 || part[0] == '#')) {
+    } else if (values.empty() && (part[0] == '#' || (arguments.size() == 1 && !is_random))) {
       for (const std::string& each : names) values.emplace(each, part);
     } else {
       return Invalid("\"", part, "\" names no argument; they are ", absl::StrJoin(names, ", "));
@@ -206,6 +221,14 @@ absl::StatusOr<std::map<std::string, std::string>> ValuesOf(
   for (const std::string& name : names)
     if (!values.contains(name)) return Invalid("argument \"", name, "\" is not given");
   return values;
+}
+
+// An option that says what becomes of files; null: none is given.
+const char* OfFiles(const DumpOptions& options) {
+  return options.resize_input               ? "resize_input"
+         : options.repeat != 1              ? "repeat"
+         : !options.input_transform.empty() ? "input_transform"
+                                            : nullptr;
 }
 
 }  // namespace
@@ -222,6 +245,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ReadInputData(const Graph& grap
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> cases, CasesOf(options.input_data));
   std::vector<std::vector<Tensor>> all;
   uint64_t seed = 0;
+  bool from_file = false;
   for (const std::string& text : cases) {
     const std::string subject = absl::StrCat("input_data \"", text, "\"");
     const auto values = ValuesOf(text, arguments);
@@ -230,9 +254,18 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ReadInputData(const Graph& grap
     for (const Argument& argument : arguments) {
       const auto make = [&]() -> absl::StatusOr<Tensor> {
         absl::string_view value = absl::StripAsciiWhitespace(values->at(argument.name));
-        if (absl::ConsumePrefix(&value, "#rand(") && absl::ConsumeSuffix(&value, ")"))
-          return Random(value, argument, ++seed);
-        KILN_ASSIGN_OR_RETURN(Tensor data, ReadNpy(value));
+        if (absl::StartsWith(value, "#")) {
+          const absl::string_view given = value;
+          if (absl::ConsumePrefix(&value, "#rand(") && absl::ConsumeSuffix(&value, ")"))
+            return Random(value, argument, ++seed);
+          return Invalid("\"", given, "\": expected #rand(LO, HI) or #rand(LO, HI, EXTENT, ...)");
+        }
+        from_file = true;
+        // Not ReadNpy: a pipe would be waited for.
+        KILN_ASSIGN_OR_RETURN(const std::string bytes, RealFileSystem().ReadFile(value, INT64_MAX));
+        absl::StatusOr<Tensor> read = ParseNpy(bytes);
+        KILN_RETURN_IF_ERROR(Annotate(read.status(), absl::StrCat("\"", value, "\"")));
+        Tensor data = *std::move(read);
         return transformer.Apply(std::move(data), argument);
       };
       absl::StatusOr<Tensor> made = make();
@@ -241,6 +274,8 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> ReadInputData(const Graph& grap
       tensors.push_back(*std::move(made));
     }
   }
+  if (const char* const unused = OfFiles(options); unused != nullptr && !from_file)
+    return Invalid(unused, ": it is about arguments that are read from files, and there are none");
   return all;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/steps.h"
+#include "trace/eager_executor.h"
 
 #include <algorithm>
 #include <set>
@@ -12,15 +12,15 @@
 namespace kiln::tracing {
 
 // Whether it is to be computed, by the results that are known to be needed.
-bool Steps::IsNeeded(const Operation& operation) const {
+bool EagerExecutor::IsNeeded(const Operation& operation) const {
   if (operation.kind != Operation::Kind::kCall) return false;
   const auto first = last_use_.begin() + operation.first_result;
   return std::any_of(first, first + operation.signature->num_results,
                      [](uint32_t use) { return use != 0; });
 }
 
-void Steps::FindNeeded(const Log& log, size_t begin, size_t end,
-                       const std::vector<uint32_t>& results) {
+void EagerExecutor::FindNeeded(const Log& log, size_t begin, size_t end,
+                               const std::vector<uint32_t>& results) {
   last_use_.assign(log.values.size(), 0);
   for (const uint32_t id : results) last_use_[id] = UINT32_MAX;
   for (size_t i = end; i-- > begin;) {
@@ -32,7 +32,7 @@ void Steps::FindNeeded(const Log& log, size_t begin, size_t end,
 }
 
 // What a step is found by: signature, operands by kind, type and which of them are one.
-void Steps::MakeKey(const Log& log, const Operation& operation) {
+void EagerExecutor::MakeKey(const Log& log, const Operation& operation) {
   key_.clear();
   operands_.clear();
   key_.push_back(operation.signature->id);
@@ -56,7 +56,8 @@ void Steps::MakeKey(const Log& log, const Operation& operation) {
   }
 }
 
-bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results) {
+bool EagerExecutor::Suits(const Log& log, size_t begin, size_t end,
+                          const std::vector<uint32_t>& results) {
   // compile time: to compile an operation alone takes about five times its part of a program.
   constexpr size_t kDearer = 5;
   FindNeeded(log, begin, end, results);
@@ -67,43 +68,45 @@ bool Steps::Suits(const Log& log, size_t begin, size_t end, const std::vector<ui
     if (!IsNeeded(operation)) continue;
     ++needed;
     MakeKey(log, operation);
-    if (!steps_.contains(key_)) unknown.insert(key_);
+    if (!cached_.contains(key_)) unknown.insert(key_);
   }
   return unknown.size() * kDearer <= needed;
 }
 
-absl::StatusOr<Steps::Step*> Steps::Find(const Log& log, size_t index, Engine& engine,
-                                         const CompileOptions& options) {
+absl::StatusOr<EagerExecutor::CachedOp*> EagerExecutor::GetOrCompile(
+    const Log& log, size_t index, Engine& engine, const CompileOptions& options) {
   constexpr size_t kMost = 1024;  // memory: steps that are kept
   const Operation& operation = log.operations[index];
   MakeKey(log, operation);
-  if (const auto found = steps_.find(WordsView(key_)); found != steps_.end())
+  if (const auto found = cached_.find(WordsView(key_)); found != cached_.end())
     return found->second.get();
   std::vector<uint32_t> results, operands;
   for (size_t k = 0; k < operation.signature->num_results; ++k)
     results.push_back(operation.first_result + static_cast<uint32_t>(k));
   KILN_ASSIGN_OR_RETURN(Graph graph,
                         ToGraph(log, index, index + 1, results, Constants::kFew, operands));
-  CompileOptions first = engine.FirstSight(options);
+  CompileOptions first = engine.InterpreterOptions(options);
   first.output_memory = OutputMemory::kFresh;
   KILN_ASSIGN_OR_RETURN(Model model, Compile(std::move(graph), first));
-  auto step = std::make_unique<Step>();
+  auto step = std::make_unique<CachedOp>();
   step->context.emplace(model.NewContext());
+  if (!step->context->valid())
+    return absl::ResourceExhaustedError("array: no memory for a context");
   step->numbers.resize(operands.size());
   step->has_number.resize(operands.size());
-  if (steps_.size() >= kMost) steps_.clear();
-  return (steps_[key_] = std::move(step)).get();
+  if (cached_.size() >= kMost) cached_.clear();
+  return (cached_[key_] = std::move(step)).get();
 }
 
-absl::Status Steps::RunOne(const Log& log, size_t index, Step& step) {
+absl::Status EagerExecutor::RunOne(const Log& log, size_t index, CachedOp& step) {
   for (size_t k = 0; k < operands_.size(); ++k) {
     const LogValue& value = log.values[operands_[k]];
     if (value.kind == LogValue::Kind::kNumber) {
       step.numbers[k] = value.bits;
       if (step.has_number[k]) continue;
-      step.has_number[k] = true;
       KILN_RETURN_IF_ERROR(
           step.context->Bind(k, Tensor::View(&step.numbers[k], value.type.type, {})));
+      step.has_number[k] = true;
       continue;
     }
     const Tensor& made = values_[operands_[k]];
@@ -121,14 +124,15 @@ absl::Status Steps::RunOne(const Log& log, size_t index, Step& step) {
   return absl::OkStatus();
 }
 
-absl::Status Steps::Run(Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results,
-                        Engine& engine, const CompileOptions& options) {
+absl::Status EagerExecutor::Run(Log& log, size_t begin, size_t end,
+                                const std::vector<uint32_t>& results, Engine& engine,
+                                const CompileOptions& options) {
   FindNeeded(log, begin, end, results);
   values_.assign(log.values.size(), Tensor());
   for (size_t i = begin; i < end; ++i) {
     const Operation& operation = log.operations[i];
     if (!IsNeeded(operation)) continue;
-    KILN_ASSIGN_OR_RETURN(Step* const step, Find(log, i, engine, options));
+    KILN_ASSIGN_OR_RETURN(CachedOp* const step, GetOrCompile(log, i, engine, options));
     KILN_RETURN_IF_ERROR(RunOne(log, i, *step));
   }
   for (const uint32_t id : results) {

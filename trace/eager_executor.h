@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps: runs operations one at a time on the VM, each as a program of its own that is found again
-// by its signature and types. So a new function has its first answer before a program of all of it
+// EagerExecutor: runs operations one at a time on the VM, each as a program of its own, cached by
+// its signature and types. So a new function has its first answer before a program of all of it
 // could be compiled: few of its operations are new ones. Belongs to one caller at a time.
-#ifndef KILN_TRACE_STEPS_H_
-#define KILN_TRACE_STEPS_H_
+#ifndef KILN_TRACE_EAGER_EXECUTOR_H_
+#define KILN_TRACE_EAGER_EXECUTOR_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,17 +20,17 @@
 
 namespace kiln::tracing {
 
-class Steps {
+class EagerExecutor {
  public:
   // Whether most of what `results` need is known, or comes more than once.
   bool Suits(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results);
   // Computes `results` from the values that the log has, and gives them to its nodes.
   absl::Status Run(Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results,
                    Engine& engine, const CompileOptions& options);
-  void Clear() { steps_.clear(); }
+  void Clear() { cached_.clear(); }
 
  private:
-  struct Step {
+  struct CachedOp {
     std::optional<Context> context;
     std::vector<uint64_t> numbers;  // by input; bound once
     std::vector<bool> has_number;
@@ -38,11 +38,11 @@ class Steps {
   bool IsNeeded(const Operation& operation) const;
   void FindNeeded(const Log& log, size_t begin, size_t end, const std::vector<uint32_t>& results);
   void MakeKey(const Log& log, const Operation& operation);
-  absl::StatusOr<Step*> Find(const Log& log, size_t index, Engine& engine,
-                             const CompileOptions& options);
-  absl::Status RunOne(const Log& log, size_t index, Step& step);
+  absl::StatusOr<CachedOp*> GetOrCompile(const Log& log, size_t index, Engine& engine,
+                                         const CompileOptions& options);
+  absl::Status RunOne(const Log& log, size_t index, CachedOp& step);
 
-  std::unordered_map<Words, std::unique_ptr<Step>, WordsHash, WordsEqual> steps_;
+  std::unordered_map<Words, std::unique_ptr<CachedOp>, WordsHash, WordsEqual> cached_;
   Words key_;
   std::vector<uint32_t> operands_;  // of one operation, each once; no constants
   std::vector<Tensor> values_;      // by value, from when it is computed to its last use
@@ -51,4 +51,4 @@ class Steps {
 
 }  // namespace kiln::tracing
 
-#endif  // KILN_TRACE_STEPS_H_
+#endif  // KILN_TRACE_EAGER_EXECUTOR_H_

@@ -33,14 +33,19 @@ Engine::~Engine() {
 
 std::shared_ptr<Compilation> Engine::Compile(Graph graph, CompileOptions options) {
   auto made = std::make_shared<Compilation>(std::move(graph), std::move(options));
-  // Done when the task goes, whether it was begun or not.
-  const std::shared_ptr<Compilation> task(made.get(), [made](Compilation* compilation) {
-    compilation->done_.store(true, std::memory_order_release);
-  });
+  // Done when the task goes, whether it was begun or not. What nobody waits for any more is freed
+  // while it is in the queue, and not begun.
+  struct Task {
+    std::weak_ptr<Compilation> compilation;
+    ~Task() {
+      if (const auto of = compilation.lock()) of->done_.store(true, std::memory_order_release);
+    }
+  };
+  const auto task = std::make_shared<Task>(Task{made});
   if (queue_ == nullptr) queue_ = std::make_unique<TaskQueue>(1, Yielding{10});  // to the program
   queue_->Add([this, task] {
     const StopsWhen scope(gone_);
-    task->Run();
+    if (const auto compilation = task->compilation.lock()) compilation->Run();
   });
   return made;
 }
@@ -51,8 +56,9 @@ CompileOptions WithBoundResults(CompileOptions options) {
   return options;
 }
 
-absl::StatusOr<Model*> CompiledLater::Find(const Graph& graph, const CompileOptions& options,
-                                           Engine& engine, bool waits) {
+absl::StatusOr<Model*> DeferredModel::GetOrCompile(const Graph& graph,
+                                                   const CompileOptions& options, Engine& engine,
+                                                   bool waits) {
   if (model_) return &*model_;
   if (waits || options.compile_mode != CompileMode::kBackground) {
     const CompileOptions bound = WithBoundResults(options);
@@ -71,7 +77,7 @@ absl::StatusOr<Model*> CompiledLater::Find(const Graph& graph, const CompileOpti
   return &*model_;
 }
 
-CompileOptions Engine::FirstSight(CompileOptions options) {
+CompileOptions Engine::InterpreterOptions(CompileOptions options) {
   constexpr int kMost = 4096;  // memory: programs whose kernels are kept
   options.graph_opt_level = 0;
   options.compile_mode = CompileMode::kNever;

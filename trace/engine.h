@@ -55,7 +55,7 @@ class Engine {
 
   // The options for what runs once: no fusion, nothing from disk, no code, and kernels of the VM
   // that are there already. Not for a runtime that requires its device, which has no VM.
-  CompileOptions FirstSight(CompileOptions options);
+  CompileOptions InterpreterOptions(CompileOptions options);
   std::shared_ptr<Compilation> Compile(Graph graph, CompileOptions options);
 
  private:
@@ -73,12 +73,12 @@ class Engine {
 CompileOptions WithBoundResults(CompileOptions options);
 
 // The model of one graph, which is compiled when it is first looked for, with bound results.
-class CompiledLater {
+class DeferredModel {
  public:
   bool there() const { return model_.has_value(); }
   // Null: it is being compiled beside the program; look again. `waits`: it is compiled here.
-  absl::StatusOr<Model*> Find(const Graph& graph, const CompileOptions& options, Engine& engine,
-                              bool waits);
+  absl::StatusOr<Model*> GetOrCompile(const Graph& graph, const CompileOptions& options,
+                                      Engine& engine, bool waits);
   // What it was compiled with; once it is there.
   const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
 

@@ -89,8 +89,8 @@ std::optional<LogAxis> AxisOf(const std::string& symbol) {
   return at;
 }
 
-OpenAttributes::OpenAttributes(const OpDef& op, std::span<const Attribute> attributes,
-                               const Log& log)
+SymbolicAttributes::SymbolicAttributes(const OpDef& op, std::span<const Attribute> attributes,
+                                       const Log& log)
     : list_(attributes.begin(), attributes.end()) {
   for (Attribute& attribute : list_) {
     if (attribute.dims == nullptr || !TakesDims(op, attribute.name)) continue;
@@ -105,10 +105,11 @@ OpenAttributes::OpenAttributes(const OpDef& op, std::span<const Attribute> attri
   }
 }
 
-absl::StatusOr<Attrs> Closed(const CallSignature& signature, const CallSignature& open,
-                             const std::function<absl::StatusOr<Dim>(LogAxis)>& dim) {
+absl::StatusOr<Attrs> SubstituteExtents(const CallSignature& signature,
+                                        const CallSignature& symbolic,
+                                        const std::function<absl::StatusOr<Dim>(LogAxis)>& dim) {
   Attrs attrs = signature.attrs;
-  for (const auto& [name, value] : open.attrs) {
+  for (const auto& [name, value] : symbolic.attrs) {
     const auto* const text = std::get_if<std::string>(&value);
     if (text == nullptr || !std::holds_alternative<std::vector<int64_t>>(attrs[name])) continue;
     KILN_ASSIGN_OR_RETURN(Shape shape, ParseShape(*text));
@@ -118,7 +119,18 @@ absl::StatusOr<Attrs> Closed(const CallSignature& signature, const CallSignature
     for (const std::string& symbol : symbols) {
       KILN_ASSIGN_OR_RETURN(dims[symbol], dim(AxisOf(symbol).value_or(LogAxis())));
     }
-    attrs[name] = DimsValue(Substituted(shape, dims));
+    // Where no symbol is left the number is known, which arithmetic on large ones may not give.
+    const auto& numbers = std::get<std::vector<int64_t>>(attrs[name]);
+    Shape substituted = Substituted(shape, dims);
+    for (size_t i = 0; i < shape.size() && i < numbers.size(); ++i) {
+      std::set<std::string> own;
+      shape[i].CollectSymbols(own);
+      if (std::all_of(own.begin(), own.end(), [&](const std::string& symbol) {
+            return dims[symbol].constant().has_value();
+          }))
+        substituted[i] = Dim(numbers[i]);
+    }
+    attrs[name] = DimsValue(substituted);
   }
   return attrs;
 }

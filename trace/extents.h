@@ -35,9 +35,9 @@ struct LogAxis {
 std::optional<LogAxis> AxisOf(const std::string& symbol);
 
 // The attributes of a call whose lists of extents are expressions, as texts ("[v3_0 - 1]").
-class OpenAttributes {
+class SymbolicAttributes {
  public:
-  OpenAttributes(const OpDef& op, std::span<const Attribute> attributes, const Log& log);
+  SymbolicAttributes(const OpDef& op, std::span<const Attribute> attributes, const Log& log);
   // Whether there is one.
   bool any() const { return !texts_.empty(); }
   std::span<const Attribute> list() const { return list_; }
@@ -47,10 +47,11 @@ class OpenAttributes {
   std::list<std::string> texts_;
 };
 
-// What `signature` has as numbers, with the expressions of `open` in their place: `dim` tells a
+// What `signature` has as numbers, with the expressions of `symbolic` in their place: `dim` tells a
 // symbol.
-absl::StatusOr<Attrs> Closed(const CallSignature& signature, const CallSignature& open,
-                             const std::function<absl::StatusOr<Dim>(LogAxis)>& dim);
+absl::StatusOr<Attrs> SubstituteExtents(const CallSignature& signature,
+                                        const CallSignature& symbolic,
+                                        const std::function<absl::StatusOr<Dim>(LogAxis)>& dim);
 
 }  // namespace kiln::tracing
 

@@ -36,11 +36,11 @@ constexpr ErrorText kTexts[kNumTraceErrors] = {
      "(Python: kiln.Excluded)"},
     {"unreadable", "keep the array alive in the first call too, or return it"},
     {"results", "return the same values of the function each time"},
-    {"arguments", "call it with as many arguments as it was recorded with"},
+    {"arguments", "call it with as many arrays as it was recorded with"},
     {"exclusion", "begin and end regions left out of the trace at the same places each time"},
     {"nested",
-     "call the plain function; in a trace, but in no gradient, ExcludeFromTrace "
-     "(Python: kiln.Excluded) serves too"},
+     "call the plain function; or, if it is not differentiated, call it in ExcludeFromTrace "
+     "(Python: kiln.Excluded)"},
     {"thread", "one thread at a time calls a traced function and uses its values"},
     {"not frozen", "trace it, which checks each call"},
 };
@@ -72,9 +72,11 @@ absl::Status MismatchStatus(TraceError error, absl::string_view message) {
   return status;
 }
 
-absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string_view what) {
-  return MismatchStatus(error, absl::StrCat("trace \"", name, "\": ", Name(error), ": ", what, "; ",
-                                            kTexts[static_cast<size_t>(error)].advice));
+absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string_view what,
+                          absl::string_view advice) {
+  if (advice.empty()) advice = kTexts[static_cast<size_t>(error)].advice;
+  return MismatchStatus(
+      error, absl::StrCat("trace \"", name, "\": ", Name(error), ": ", what, "; ", advice));
 }
 
 std::string DeviceText(Device device) {

@@ -14,10 +14,10 @@ namespace kiln::tracing {
 // kFailedPrecondition with the class, which TraceErrorOf finds.
 absl::Status MismatchStatus(TraceError error, absl::string_view message);
 
-// "trace "NAME": CLASS: WHAT"; and what to do.
-absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string_view what);
-
-// "FILE:LINE"
+// `trace "NAME": CLASS: WHAT; ADVICE`; without an advice, what to do is that of the class.
+absl::Status TraceFailure(absl::string_view name, TraceError error, absl::string_view what,
+                          absl::string_view advice = "");
+// "FILE:LINE"; "its end" of no line: the end of a function.
 std::string ToString(Location where);
 
 // " on cuda:0"; nothing for the host.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/function.h"
 
+#include <set>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/check_options.h"
@@ -13,7 +15,8 @@ namespace kiln::tracing {
 
 const absl::Status& Function::CheckOptions() {
   if (checked_) return *checked_;
-  checked_ = kiln::CheckOptions(state_.options.compile);
+  checked_ =
+      Annotate(kiln::CheckOptions(state_.options.compile), absl::StrCat("trace \"", name(), "\""));
   if (checked_->ok() && state_.frozen && (state_.options.symbolic || state_.options.record_only)) {
     checked_ = TraceFailure(name(), TraceError::kNotFrozen,
                             "the options ask for symbolic or record_only, "
@@ -27,14 +30,23 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments, 
   Log& log = record.log;
   for (const uint32_t id : record.captured) {
     const LogValue& value = log.values[id];
-    if (value.node->refs.load(std::memory_order_acquire) > 1) continue;
+    if (value.node->refs.load(std::memory_order_acquire) >
+        value.node->record_refs.load(std::memory_order_acquire))
+      continue;
     return TraceFailure(
         name(), TraceError::kConstant,
-        absl::StrCat("nobody but the record has the captured ", value.type.ToString(),
+        absl::StrCat("no array but those of records refers to the captured ", value.type.ToString(),
                      " any more, which operation ", value.origin, " at ",
                      ToString(log.operations[value.origin].where), " takes"));
   }
   const auto count = static_cast<uint32_t>(record.arguments.size());
+  const auto release = absl::MakeCleanup([&] {
+    for (uint32_t k = 0; k < count; ++k) log.ReleaseValue(k);
+    for (const Record::Segment& segment : record.segments) {
+      if (segment.program == nullptr) continue;
+      for (const uint32_t id : segment.program->results()) log.ReleaseValue(id);
+    }
+  });
   for (uint32_t k = 0; k < count; ++k) log.values[k].node = Share(arguments[k]->node());
   absl::Status status;
   for (const Record::Segment& segment : record.segments) {
@@ -44,18 +56,13 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments, 
       value.node = NewNode();
       value.node->type = value.type;
     }
-    status = segment.program->Run(log, state_.steps, engine, state_.options.compile,
+    status = segment.program->Run(log, state_.eager, engine, state_.options.compile,
                                   state_.options.profiling);
     ++state_.stats.runs;
     if (!status.ok()) break;
   }
   if (status.ok()) {
     for (const uint32_t id : record.results) results.emplace_back(Share(log.values[id].node));
-  }
-  for (uint32_t k = 0; k < count; ++k) log.ReleaseValue(k);
-  for (const Record::Segment& segment : record.segments) {
-    if (segment.program == nullptr) continue;
-    for (const uint32_t id : segment.program->results()) log.ReleaseValue(id);
   }
   return status;
 }
@@ -64,6 +71,12 @@ TraceStats Function::stats() const {
   TraceStats stats = state_.stats;
   stats.variants = static_cast<int64_t>(state_.records.size());
   if (state_.records.empty()) return stats;
+  std::set<const void*> compiled;
+  for (const auto& each : state_.records)
+    for (const Record::Segment& segment : each->segments)
+      if (segment.program != nullptr && segment.program->compiled() != nullptr)
+        compiled.insert(segment.program->compiled());
+  stats.compiled = static_cast<int64_t>(compiled.size());
   const Record& record = *state_.records.front();
   for (const Operation& operation : record.log.operations)
     if (operation.kind == Operation::Kind::kCall) ++stats.operations;
@@ -75,7 +88,7 @@ TraceStats Function::stats() const {
 void Function::Forget() {
   forget_.store(true, std::memory_order_release);
   Use free = Use::kFree;
-  if (!use_.compare_exchange_strong(free, Use::kTended, std::memory_order_acquire)) return;
+  if (!use_.compare_exchange_strong(free, Use::kForgetting, std::memory_order_acquire)) return;
   ForgetIfAsked();
   GiveBack();
 }

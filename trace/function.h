@@ -44,8 +44,8 @@ class Function {
   absl::Status RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
                          std::vector<Array>& results);
 
-  // kTended: for the moment that Forget takes.
-  enum class Use : uint8_t { kFree, kCalled, kTended };
+  // kForgetting: for the moment that Forget takes.
+  enum class Use : uint8_t { kFree, kCalled, kForgetting };
   // Whether the caller has it now; else it is in use. Waits while it is tended.
   bool Take();
   void GiveBack() { use_.store(Use::kFree, std::memory_order_release); }

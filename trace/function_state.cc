@@ -42,12 +42,12 @@ void FunctionState::Tidy() {
   for (const auto& record : records)
     for (const Operation& operation : record->log.operations)
       if (operation.signature != nullptr)
-        signatures.insert(signatures.end(), {operation.signature, operation.open});
-  table.Keep(signatures);
-  steps.Clear();
+        signatures.insert(signatures.end(), {operation.signature, operation.symbolic});
+  table.RetainOnly(signatures);
+  eager.Clear();
 }
 
-absl::StatusOr<Record*> FunctionState::Find(const Array* const* arguments, size_t count) {
+absl::StatusOr<Record*> FunctionState::FindRecord(const Array* const* arguments, size_t count) {
   std::optional<TraceError> difference;
   for (auto it = records.begin(); it != records.end(); ++it) {
     const std::optional<TraceError> found = Difference(**it, arguments, count);
@@ -71,7 +71,10 @@ absl::StatusOr<Record*> FunctionState::Find(const Array* const* arguments, size_
                    TypesText(record.arguments, record.devices)));
 }
 
-void FunctionState::Keep(std::unique_ptr<Record> record) {
+void FunctionState::AddRecord(std::unique_ptr<Record>&& record) {
+  // Files are named by memory of the code that made the call, which may be unloaded.
+  for (Operation& operation : record->log.operations)
+    operation.where.file = files.emplace(operation.where.file).first->c_str();
   records.push_front(std::move(record));
   if (records.size() > kMaxRecords) records.pop_back();
 }
@@ -81,10 +84,13 @@ std::shared_ptr<SymbolicProgram> FunctionState::FindSymbolic(
     const std::vector<uint32_t>& results) const {
   const Record* like = nullptr;
   for (const auto& record : records) {
-    if (segment >= record->segments.size()) continue;
-    const Program* const program = record->segments[segment].program.get();
-    if (program == nullptr || program->results() != results ||
-        record->segments[segment].end != end || !SameButExtents(record->log, log, begin, end))
+    const std::vector<Record::Segment>& segments = record->segments;
+    if (segment >= segments.size()) continue;
+    const Program* const program = segments[segment].program.get();
+    // Where the segment before ends this one begins.
+    if (program == nullptr || program->results() != results || segments[segment].end != end ||
+        (segment > 0 ? segments[segment - 1].end : 0) != begin ||
+        !SameButExtents(record->log, log, begin, end))
       continue;
     if (program->symbolic() != nullptr && program->symbolic()->Fits(log))
       return program->symbolic();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "kiln/trace.h"
 #include "trace/call_table.h"
+#include "trace/eager_executor.h"
 #include "trace/record.h"
 #include "trace/recorder.h"
-#include "trace/steps.h"
 #include "trace/symbolic_program.h"
 
 namespace kiln::tracing {
@@ -28,9 +29,10 @@ struct FunctionState {
   const std::string& name() const { return options.name; }
   // The record for these arguments, now the newest; null: there is none yet. An error: there must
   // not be one.
-  absl::StatusOr<Record*> Find(const Array* const* arguments, size_t count);
-  // A new record; the one used longest ago goes where they are many.
-  void Keep(std::unique_ptr<Record> record);
+  absl::StatusOr<Record*> FindRecord(const Array* const* arguments, size_t count);
+  // A new record; the one used longest ago goes where they are many. Where this throws, `record`
+  // stays the caller's.
+  void AddRecord(std::unique_ptr<Record>&& record);
   // What a new record compiles for its segment of this number, operations [begin, end) of the log:
   // where another record has the same but for extents, a program for all of them. Else null.
   std::shared_ptr<SymbolicProgram> FindSymbolic(size_t segment, const Log& log, size_t begin,
@@ -44,11 +46,12 @@ struct FunctionState {
   const TraceOptions options;
   const bool frozen;
   CallTable table;
-  Steps steps;
+  EagerExecutor eager;
   Log scratch;  // of calls that replay
   OperandTypes operands;
   std::vector<Array> arguments;
   std::vector<uint32_t> live;
+  std::set<std::string, std::less<>> files;    // that records name
   std::list<std::unique_ptr<Record>> records;  // newest use first
   TraceStats stats;
 };

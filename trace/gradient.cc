@@ -17,7 +17,7 @@ GradientRecorder::GradientRecorder(ThreadState& thread, std::shared_ptr<Tapes> t
                                    std::unique_ptr<Log> log)
     : Recorder(tapes->table, *log, tapes->operands),
       thread_(thread),
-      around_(thread.recorder),
+      parent_(thread.recorder),
       tapes_(std::move(tapes)),
       own_log_(std::move(log)) {
   ++tapes_->depth;
@@ -29,8 +29,9 @@ std::unique_ptr<GradientRecorder> GradientRecorder::Begin(ThreadState& thread) {
   Tapes& tapes = *thread.tapes;
   if (tapes.depth == 0 && tapes.table.full()) {  // no log has signatures of it
     tapes.by_words.clear();
-    tapes.table.Keep({});
+    tapes.table.RetainOnly({});
   }
+  tapes.logs.reserve(tapes.logs.size() + tapes.depth + 1);  // the destructor takes no memory
   std::unique_ptr<Log> log;
   if (tapes.logs.empty()) {
     log = std::make_unique<Log>();
@@ -44,15 +45,17 @@ std::unique_ptr<GradientRecorder> GradientRecorder::Begin(ThreadState& thread) {
 
 GradientRecorder::~GradientRecorder() {
   Leave();
-  log_.Clear(absl::FailedPreconditionError(
-      "gradient: a value of a function that was differentiated is held, and has no elements; "
-      "return it beside the function's value (value_and_grad)"));
-  tapes_->logs.push_back(std::move(own_log_));
+  log_.Clear(CatchExceptions("gradient", [] {
+    return absl::FailedPreconditionError(
+        "gradient: a value of a function that was differentiated is held, and has no elements; "
+        "return it beside the function's value (value_and_grad)");
+  }));
+  if (tapes_->logs.size() < tapes_->logs.capacity()) tapes_->logs.push_back(std::move(own_log_));
   --tapes_->depth;
 }
 
 void GradientRecorder::Leave() {
-  if (running_) thread_.recorder = around_;
+  if (running_) thread_.recorder = parent_;
   running_ = false;
 }
 
@@ -78,13 +81,6 @@ absl::Status GradientRecorder::Read(Node* node, Location where) {
   return status;
 }
 
-absl::Status GradientRecorder::CheckCall(const CallSignature& signature,
-                                         std::span<const ValueType* const> types,
-                                         std::span<const ValueType>* results) {
-  KILN_ASSIGN_OR_RETURN(*results, table_.Infer(signature, types));
-  return absl::OkStatus();
-}
-
 absl::Status GradientRecorder::AddResults(std::span<const Array> values, Location where) {
   KILN_RETURN_IF_ERROR(status_);
   if (values.empty()) {
@@ -104,14 +100,17 @@ absl::Status GradientRecorder::AddResults(std::span<const Array> values, Locatio
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Tape>> GradientRecorder::Find(size_t arguments, bool wanted) {
+absl::StatusOr<std::shared_ptr<const Tape>> GradientRecorder::GetOrMakeTape(size_t arguments,
+                                                                            bool wanted) {
   constexpr size_t kMost = 256;  // memory: tapes of a thread
   log_.words.push_back(2 * arguments + (wanted ? 1 : 0));
   const auto found = tapes_->by_words.find(WordsView(log_.words));
   if (found != tapes_->by_words.end()) return found->second;
   KILN_ASSIGN_OR_RETURN(Tape tape, Tape::Of(log_, arguments, wanted));
   if (tapes_->by_words.size() >= kMost) tapes_->by_words.clear();
-  return tapes_->by_words[log_.words] = std::make_shared<const Tape>(std::move(tape));
+  auto made = std::make_shared<const Tape>(std::move(tape));
+  tapes_->by_words.emplace(log_.words, made);
+  return made;
 }
 
 absl::StatusOr<std::vector<Array>> GradientRecorder::Finish(std::span<const Array> values,
@@ -119,21 +118,28 @@ absl::StatusOr<std::vector<Array>> GradientRecorder::Finish(std::span<const Arra
                                                             bool wanted, Location where) {
   Leave();
   KILN_RETURN_IF_ERROR(AddResults(values, where));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Tape> tape, Find(arguments.size(), wanted));
-  absl::StatusOr<std::vector<Array>> made = tape->Write(log_, arguments, *around_, where);
-  if (!made.ok()) around_->Failed(made.status(), /*ends=*/false);
-  return made;
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const Tape> tape,
+                        GetOrMakeTape(arguments.size(), wanted));
+  try {
+    absl::StatusOr<std::vector<Array>> made = tape->Write(log_, arguments, *parent_, where);
+    if (!made.ok()) parent_->Failed(made.status(), /*ends=*/false);
+    return made;
+  } catch (...) {
+    const absl::Status status = StatusOfException("gradient");
+    parent_->Failed(status, /*ends=*/true);
+    return status;
+  }
 }
 
-GradientCall::GradientCall(const Array* const* arguments, size_t count, const size_t* by,
-                           size_t num_by, Location where) noexcept
+GradientCall::GradientCall(Array* arguments, const size_t* by, size_t num_by,
+                           Location where) noexcept
     : num_by_(num_by), where_(where) {
-  for (size_t k = 0; k < count; ++k) arguments_.push_back(*arguments[k]);
-  ThreadState* const thread = ThreadState::Get();
   error_ = CatchExceptions("gradient", [&]() -> absl::Status {
-    if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
+    ThreadState* const thread = ThreadState::Get();
+    const Entry entry(thread);
+    if (!entry.ok()) return Entry::Refusal(thread);
     for (size_t i = 0; i < num_by; ++i) {
-      const Array& argument = *arguments[by[i]];
+      const Array& argument = arguments[by[i]];
       KILN_RETURN_IF_ERROR(argument.status());
       if (!IsFloat(argument.dtype())) {
         return Invalid("gradient (", ToString(where), "): argument ", by[i], " is ",
@@ -144,19 +150,25 @@ GradientCall::GradientCall(const Array* const* arguments, size_t count, const si
     }
     recorder_ = GradientRecorder::Begin(*thread).release();
     for (size_t i = 0; i < num_by; ++i)
-      arguments_[by[i]] = recorder_->AddArgument(by_[i].node()->type);
+      arguments[by[i]] = recorder_->AddArgument(by_[i].node()->type);
     return absl::OkStatus();
   });
   // The function is run: it says how many results there are.
   for (size_t i = 0; i < num_by && !error_.ok(); ++i)
-    arguments_[by[i]] = Array(NewErrorNode(error_));
+    arguments[by[i]] = Array(NewErrorNode(error_));
 }
 
-GradientCall::~GradientCall() { delete recorder_; }
+GradientCall::~GradientCall() {
+  const Entry entry(recorder_ != nullptr ? ThreadState::Get() : nullptr);
+  delete recorder_;
+}
 
 void GradientCall::Finish(Array* values, size_t count, bool wanted, Array* gradients) noexcept {
   if (error_.ok()) {
     error_ = CatchExceptions("gradient", [&]() -> absl::Status {
+      ThreadState* const thread = ThreadState::Get();
+      const Entry entry(thread);
+      if (!entry.ok()) return Entry::Refusal(thread);
       KILN_ASSIGN_OR_RETURN(std::vector<Array> made,
                             recorder_->Finish({values, count}, by_, wanted, where_));
       const size_t given = wanted ? count : 0;

@@ -19,6 +19,7 @@
 #include "trace/log.h"
 #include "trace/recorder.h"
 #include "trace/tape.h"
+#include "trace/thread_state.h"
 #include "trace/words.h"
 
 namespace kiln::tracing {
@@ -26,7 +27,7 @@ namespace kiln::tracing {
 // What a thread knows of the functions that it has differentiated.
 struct Tapes {
   CallTable table;
-  OperandTypes operands;  // of the call that is written down now
+  OperandTypes operands;  // of the call that is recorded now
   std::unordered_map<Words, std::shared_ptr<const Tape>, WordsHash, WordsEqual> by_words;
   std::vector<std::unique_ptr<Log>> logs;  // for the next functions
   size_t depth = 0;                        // of functions that are running
@@ -37,10 +38,10 @@ class GradientRecorder : public Recorder {
   static std::unique_ptr<GradientRecorder> Begin(ThreadState& thread);
   ~GradientRecorder() override;
 
-  // A stand-in for an argument of this type; all of them before the function runs.
+  // A placeholder for an argument of this type; all of them before the function runs.
   Array AddArgument(const ValueType& type);
   absl::Status Read(Node* node, Location where) override;
-  Recorder* around() const override { return around_; }
+  Recorder* parent() const override { return parent_; }
   void Failed(const absl::Status& status, bool ends) override;
   // The function has ended: `values` are what it returned. Gives the values, if they are wanted,
   // and the gradients by `arguments`, as values of the recorder around.
@@ -50,17 +51,15 @@ class GradientRecorder : public Recorder {
 
  protected:
   bool needs_values() const override { return false; }
-  absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
-                         std::span<const ValueType>* results) override;
 
  private:
   GradientRecorder(ThreadState& thread, std::shared_ptr<Tapes> tapes, std::unique_ptr<Log> log);
   void Leave();
   absl::Status AddResults(std::span<const Array> values, Location where);
-  absl::StatusOr<std::shared_ptr<const Tape>> Find(size_t arguments, bool wanted);
+  absl::StatusOr<std::shared_ptr<const Tape>> GetOrMakeTape(size_t arguments, bool wanted);
 
   ThreadState& thread_;
-  Recorder* const around_;
+  Recorder* const parent_;
   const std::shared_ptr<Tapes> tapes_;
   std::unique_ptr<Log> own_log_;
   bool running_ = true;

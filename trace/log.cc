@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/catch_exceptions.h"
 #include "trace/failure.h"
 
 namespace kiln::tracing {
@@ -32,8 +33,8 @@ void NodeTable::Insert(const Node* node, uint32_t id) {
       if (slot.node != nullptr) Insert(slot.node, slot.id);
   }
   const size_t at = Place(node);
+  used_.push_back(at);  // first: Clear finds all slots by it, whatever throws
   slots_[at] = {node, id};
-  used_.push_back(at);
 }
 
 void NodeTable::Clear() {
@@ -49,10 +50,14 @@ void AppendElements(Words& words, const Tensor& tensor) {
 }
 
 Log::~Log() {
-  Clear(MismatchStatus(
-      TraceError::kThread,
-      "array: it has no value, and what it was computed of is gone; read it before its thread, or "
-      "the call of its trace, ends"));
+  if (!values.empty()) {
+    Clear(CatchExceptions("array", [] {
+      return MismatchStatus(
+          TraceError::kThread,
+          "array: it has no value, and what it was computed of is gone; read it before its thread, "
+          "or the call of its trace, ends");
+    }));
+  }
   for (Node* const node : free_) Release(node);
 }
 
@@ -136,6 +141,7 @@ void Log::AddResult(const ValueType& type) {
   value.type = type;
   Node* node = nullptr;
   if (free_.empty()) {
+    free_.reserve(values.capacity());  // so that ReleaseNode takes no memory
     node = NewNode();
   } else {
     node = free_.back();
@@ -168,7 +174,8 @@ void Log::ReleaseNode(LogValue& value, const absl::Status& why) {
     node->log.store(nullptr, std::memory_order_relaxed);
   }
   const bool alone = node->refs.load(std::memory_order_acquire) == 1;  // and so it stays
-  if (alone && node->state.load(std::memory_order_relaxed) == Node::State::kPending)
+  if (alone && node->state.load(std::memory_order_relaxed) == Node::State::kPending &&
+      free_.size() < free_.capacity())
     free_.push_back(node);
   else
     Release(node);

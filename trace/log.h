@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Log: operations in the order of the program, on values that are numbered in the order in which
 // they came up. All that a later call is compared with, or a structure is found by, stands in
-// `words`: two logs with the same words are the same program, wired alike, for the same types.
+// `words`: two logs with the same words are the same program: the same operations and data-flow
+// edges, for the same types.
 //
 //   x * 2.0f + y      values      0 x (argument), 1 number, 2 mul, 3 y (captured), 4 add
 //                     operations  mul(0, 1) -> 2, add(2, 3) -> 4
@@ -57,7 +58,7 @@ struct Operation {
   const CallSignature* signature = nullptr;  // of kCall
   // The same for any extents of the values before it, where attributes are made of those
   // (extents.h); else `signature`. It is what words have.
-  const CallSignature* open = nullptr;
+  const CallSignature* symbolic = nullptr;
   uint32_t first_operand = 0, num_operands = 0;  // in Log::operands
   uint32_t first_result = kAbsent;               // of kCall: values in a row
   uint32_t first_word = 0;
@@ -102,18 +103,18 @@ class Log {
   bool constant_arrays = false;
 
   // Begins an operation; as many operands follow.
-  void Begin(Operation::Kind kind, const CallSignature* signature, const CallSignature* open,
+  void Begin(Operation::Kind kind, const CallSignature* signature, const CallSignature* symbolic,
              size_t operand_count, Location where) {
     Operation& operation = operations.emplace_back();
     operation.kind = kind;
     operation.signature = signature;
-    operation.open = open;
+    operation.symbolic = symbolic;
     operation.first_operand = static_cast<uint32_t>(operands.size());
     operation.first_word = static_cast<uint32_t>(words.size());
     operation.where = where;
-    // The count says where the next operation begins: words have one reading.
+    // The count says where the next operation begins: the encoding is unambiguous.
     words.push_back(static_cast<uint64_t>(kind) << 56 | operand_count << 32 |
-                    (open != nullptr ? open->id : 0));
+                    (symbolic != nullptr ? symbolic->id : 0));
   }
   // One that is no call.
   void Begin(Operation::Kind kind, size_t operand_count, Location where) {

@@ -68,8 +68,9 @@ class ProgramGraph : public LogGraph {
   }
 
   absl::StatusOr<Attrs> AttrsOf(const Operation& operation) override {
-    if (!all_ || operation.open == operation.signature) return operation.signature->attrs;
-    return Closed(*operation.signature, *operation.open, [&](LogAxis at) { return DimOf(at); });
+    if (!all_ || operation.symbolic == operation.signature) return operation.signature->attrs;
+    return SubstituteExtents(*operation.signature, *operation.symbolic,
+                             [&](LogAxis at) { return DimOf(at); });
   }
 
  private:
@@ -92,10 +93,10 @@ class ProgramGraph : public LogGraph {
       KILN_ASSIGN_OR_RETURN(const ValueId id, ValueOf(at.value));
       return graph.value(id).shape[at.axis];
     }
-    const int64_t extent = value.type.extents[at.axis];
-    if (other_ != nullptr && other_->values[at.value].type.extents[at.axis] != extent)
+    // A third log may have another one, even where both logs have the same.
+    if (other_ != nullptr)
       return absl::UnimplementedError("an attribute is made of an extent that no input tells");
-    return extent;
+    return value.type.extents[at.axis];
   }
 
   bool IsConstantArray(const LogValue& value) const {

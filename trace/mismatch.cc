@@ -54,7 +54,7 @@ std::string TextOf(const Log& log, const Operation& operation, const Log* other)
   std::string text;
   switch (operation.kind) {
     case Operation::Kind::kCall:
-      text = operation.open->ToString();
+      text = operation.symbolic->ToString();
       break;
     case Operation::Kind::kRead:
       text = "read";
@@ -123,7 +123,7 @@ TraceError ClassOf(const Log& record, const Operation& expected, const Log& log,
   if (expected.signature->op != got.signature->op) return TraceError::kOperation;
   const auto was = record.OperandsOf(expected), is = log.OperandsOf(got);
   if (was.size() != is.size()) return TraceError::kInputCount;
-  if (expected.open != got.open) return TraceError::kAttributes;
+  if (expected.symbolic != got.symbolic) return TraceError::kAttributes;
   for (size_t k = 0; k < is.size(); ++k)
     if (const auto found = ClassOf(record, log, at, k)) return *found;
   return TraceError::kOperation;

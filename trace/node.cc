@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/node.h"
 
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -22,14 +24,19 @@ class FreeNodes {
     free_.pop_back();
     return node;
   }
-  bool Keep(Node* node) {
+  // Takes no memory.
+  bool Keep(Node* node) noexcept {
     if (free_.size() == kMost) return false;
+    if (node->ready()) node->DropTensor(none_);
+    if (node->never_ready()) node->error = absl::OkStatus();
+    if (free_.size() == kMost) return false;  // an owner of memory freed others
     free_.push_back(node);
     return true;
   }
 
  private:
   static constexpr size_t kMost = 4096;
+  const Tensor none_ = Tensor::View(nullptr, DType::kF32, {});
   std::vector<Node*> free_;
 };
 
@@ -65,16 +72,31 @@ Node* NewNode() {
   return node;
 }
 
-Node* NewErrorNode(absl::Status status) {
-  Node* const node = NewNode();
+// Where there is no memory for a node: one for all, which is never freed.
+Node* OutOfMemoryNode() noexcept {
+  alignas(Node) static std::byte memory[sizeof(Node)];
+  static Node* const node = [] {
+    Node* const made = new (memory) Node;  // never destroyed: arrays may outlive all else
+    made->type = ValueType(DType::kF32);
+    made->SetError(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // takes no memory
+    return made;
+  }();
+  return Share(node);
+}
+
+Node* NewErrorNode(absl::Status status) noexcept {
+  Node* node = nullptr;
+  try {
+    node = NewNode();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemoryNode();
+  }
   node->type = ValueType(DType::kF32);
   node->SetError(std::move(status));
   return node;
 }
 
 void FreeNode(Node* node) {
-  if (node->ready()) node->DropTensor();
-  if (node->never_ready()) node->error = absl::OkStatus();
   // A thread that made none has no list, and gets none: it may be closing the library.
   if (free_nodes == nullptr || !free_nodes->Keep(node)) delete node;
 }

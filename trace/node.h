@@ -28,6 +28,7 @@ struct Node {
     kTypeOnly,  // well computed, but never run: `error` is what a use of its value gives
   };
   std::atomic<uint32_t> refs{1};
+  std::atomic<uint32_t> record_refs{0};  // those of `refs` that are records' (record.h)
   std::atomic<State> state{State::kPending};
   std::atomic<const Log*> log{nullptr};  // the log that has it as value `id`
   uint32_t id = 0;
@@ -47,10 +48,8 @@ struct Node {
     tensor = value;
     state.store(State::kReady, std::memory_order_release);
   }
-  void DropTensor() {
-    static const Tensor kNone = Tensor::View(nullptr, DType::kF32, {});
-    tensor = kNone;  // whose vectors keep their memory
-  }
+  // `none`: a tensor without memory. Vectors of the node's keep theirs.
+  void DropTensor(const Tensor& none) { tensor = none; }
   void SetError(absl::Status status) {
     error = std::move(status);
     state.store(State::kError, std::memory_order_release);
@@ -63,7 +62,8 @@ struct Node {
 
 // With one count, kPending.
 Node* NewNode();
-Node* NewErrorNode(absl::Status status);
+// Where there is no memory, a node with kResourceExhausted.
+Node* NewErrorNode(absl::Status status) noexcept;
 void FreeNode(Node* node);
 
 inline Node* Share(Node* node) {

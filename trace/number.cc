@@ -85,15 +85,6 @@ absl::StatusOr<uint64_t> OperandAccess::BitsBeside(const Operand& o, DType type)
                  o.kind_ == Operand::Kind::kFloat ? "a float type" : "a larger type");
 }
 
-absl::StatusOr<double> OperandAccess::AttributeBeside(const Operand& o, DType type) {
-  KILN_ASSIGN_OR_RETURN(const uint64_t bits, BitsBeside(o, type));
-  const double value = AsDouble(o);
-  if (IsFloat(type) || Bits(Operand(value), type) == bits) return value;
-  return absl::UnimplementedError(
-      absl::StrCat("the number ", ToString(o), " beside an array of ", Name(type),
-                   ": the operator has it as f64, which has no such value; give one below 2^53"));
-}
-
 std::string ToString(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);

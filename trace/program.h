@@ -21,10 +21,10 @@
 #include "graph/graph.h"
 #include "kiln/model.h"
 #include "kiln/options.h"
+#include "trace/eager_executor.h"
 #include "trace/engine.h"
 #include "trace/log.h"
 #include "trace/result_memory.h"
-#include "trace/steps.h"
 #include "trace/symbolic_program.h"
 
 namespace kiln::tracing {
@@ -39,15 +39,19 @@ class Program {
 
   // Computes the results from the values that the log has now, and gives them to its nodes, of
   // those that there are. All logs that it is run with have the same words.
-  absl::Status Run(Log& log, Steps& steps, Engine& engine, const CompileOptions& options,
+  absl::Status Run(Log& log, EagerExecutor& eager, Engine& engine, const CompileOptions& options,
                    bool timed);
 
   // Gives back what only the first run needed.
-  void Rest();
+  void ReleaseScratch();
 
   const std::vector<uint32_t>& results() const { return results_; }
   const std::shared_ptr<SymbolicProgram>& symbolic() const { return symbolic_; }
   int64_t runs() const { return runs_; }
+  // The compiled model that it runs, which other programs may share; null: none yet.
+  const void* compiled() const {
+    return !compiled_ ? nullptr : symbolic_ != nullptr ? &symbolic_->model() : &own_;
+  }
   // Of timed runs: the launches of the last one, with the milliseconds of all.
   const std::vector<ThunkTime>& times() const { return times_; }
   int64_t timed_runs() const { return timed_runs_; }
@@ -55,9 +59,10 @@ class Program {
  private:
   absl::Status Convert(const Log& log);
   // Of a run that is not the first: compiles, or looks whether that is done.
-  absl::Status Improve(const Log& log, Engine& engine, const CompileOptions& options, bool waits);
+  absl::Status TryUpgrade(const Log& log, Engine& engine, const CompileOptions& options,
+                          bool waits);
   // Runs go to this model from now on.
-  void Use(Model& model, const std::shared_ptr<Runtime>& runtime);
+  absl::Status Use(Model& model, const std::shared_ptr<Runtime>& runtime);
   absl::Status Bind(const Log& log);
   absl::Status BindResults();
   absl::Status RunContext(Log& log, bool timed);
@@ -69,11 +74,12 @@ class Program {
   std::vector<uint32_t> operands_;             // its inputs, values of the log
   std::vector<uint64_t> numbers_;              // by operand, those that are numbers; never moves
   std::vector<Tensor> bound_;                  // by operand, what the context has
+  std::vector<bool> is_bound_;                 // by operand; false after an error, too
   std::vector<ResultMemory> memory_;           // by result
   std::vector<const void*> bound_results_;     // by result, where the context writes it
   std::shared_ptr<Runtime> runtime_;           // of the context
   std::optional<Context> context_;             // none: the first run was one operation at a time
-  CompiledLater own_;                          // where there is no symbolic_
+  DeferredModel own_;                          // where there is no symbolic_
   bool compiled_ = false;
   int64_t runs_ = 0, timed_runs_ = 0;
   std::vector<ThunkTime> times_;

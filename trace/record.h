@@ -17,6 +17,13 @@
 namespace kiln::tracing {
 
 struct Record {
+  Record() = default;
+  ~Record();
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+  // Value `id` of the log is a captured array that is part of the record.
+  void AddCaptured(uint32_t id);
+
   std::vector<ValueType> arguments;
   std::vector<Device> devices;
   Log log;

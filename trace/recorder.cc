@@ -17,26 +17,16 @@
 namespace kiln::tracing {
 namespace {
 
-// Whether a number decides what is computed, not only with what: an exponent.
-bool Decides(const Request& request, size_t k) {
+// Whether a number decides what is computed, not only with what: an exponent, what pad fills with.
+bool IsStaticOperand(const Request& request, size_t k) {
   static const OpDef* const pow = FindOp("pow");
-  return &request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]);
+  return static_cast<int64_t>(k) == request.op.constant_input ||
+         (&request.op == pow && k == 1 && OperandAccess::IsSmall(*request.operands[k]));
 }
 
 bool IsMadeOfExtents(const Request& request) {
   return std::any_of(request.attributes.begin(), request.attributes.end(),
                      [](const Attribute& attribute) { return attribute.dims != nullptr; });
-}
-
-// Whether a number is what a call pads with: an attribute has it then, since an operator that pads
-// has to know it.
-bool PadsWithNumber(const Request& request) {
-  static const OpDef* const pad = FindOp("pad");
-  if (&request.op != pad || request.operands.size() < 3) return false;
-  const Operand& fill = *request.operands[2];
-  return !OperandAccess::IsArray(fill) && !OperandAccess::IsAbsent(fill) &&
-         OperandAccess::IsArray(*request.operands[0]) &&
-         OperandAccess::ArrayOf(*request.operands[0]).node() != nullptr;
 }
 
 absl::Status At(const absl::Status& status, Location where) {
@@ -47,6 +37,12 @@ absl::Status NoArray(const Request& request, size_t k) {
   return Invalid("op \"", request.op.name, "\", operand ", k,
                  ": it is an empty kiln::Array(); give one with elements (",
                  ToString(request.where), ")");
+}
+
+absl::Status NoConstant(const Request& request, size_t k) {
+  return absl::UnimplementedError(
+      absl::StrCat(ToString(request.where), ": op \"", request.op.name, "\", operand ", k,
+                   ": it is an array, whose element is known only when it runs; give a number"));
 }
 
 }  // namespace
@@ -71,9 +67,10 @@ absl::Status Recorder::FindTypes(const Request& request, const CallSignature& si
     }
     Node* const node = OperandAccess::ArrayOf(operand).node();
     if (node == nullptr) return NoArray(request, k);
+    if (static_cast<int64_t>(k) == request.op.constant_input) return NoConstant(request, k);
     KILN_RETURN_IF_ERROR(CheckOperand(node, request.where));
     operands_.types[k] = &node->type;
-    if (signature.Counts(k)) continue;
+    if (signature.IsIndex(k)) continue;
     if (!any) any = node->type.type;
     if (!beside && node->type.type != DType::kBool) beside = node->type.type;
   }
@@ -84,7 +81,7 @@ absl::Status Recorder::FindTypes(const Request& request, const CallSignature& si
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsArray(operand) || OperandAccess::IsAbsent(operand)) continue;
     const DType own = OperandAccess::OwnType(operand);
-    operands_.numbers[k] = ValueType(signature.Counts(k)          ? DType::kI64
+    operands_.numbers[k] = ValueType(signature.IsIndex(k)         ? DType::kI64
                                      : beside                     ? *beside
                                      : any && own == DType::kBool ? *any
                                                                   : own);
@@ -104,35 +101,20 @@ const CallSignature* Recorder::Likely(std::span<const Attribute> attributes) con
   return replayed_->operations[at].signature;
 }
 
-absl::Status Recorder::ApplyPad(const Request& request, std::span<Array> results) {
-  const DType type = OperandAccess::ArrayOf(*request.operands[0]).node()->type.type;
-  const absl::StatusOr<double> fill = OperandAccess::AttributeBeside(*request.operands[2], type);
-  if (!fill.ok()) return At(fill.status(), request.where);
-  std::vector<Attribute> attributes(request.attributes.begin(), request.attributes.end());
-  std::erase_if(attributes,
-                [](const Attribute& a) { return a.name == absl::string_view("value"); });
-  attributes.emplace_back("value", *fill);
-  const Operand absent;
-  std::vector<const Operand*> operands(request.operands.begin(), request.operands.end());
-  operands[2] = &absent;
-  return Apply({request.op, operands, attributes, request.where}, results);
-}
-
 absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
-  if (PadsWithNumber(request)) return ApplyPad(request, results);
   KILN_RETURN_IF_ERROR(status_);
   Tidy();
   KILN_ASSIGN_OR_RETURN(
       const CallSignature* const signature,
-      table_.Find(request.op, request.attributes, results.size(), Likely(request.attributes)));
+      table_.GetOrAdd(request.op, request.attributes, results.size(), Likely(request.attributes)));
   KILN_RETURN_IF_ERROR(FindTypes(request, *signature));
   std::span<const ValueType> result_types;
   KILN_RETURN_IF_ERROR(At(CheckCall(*signature, operands_.types, &result_types), request.where));
-  const CallSignature* open = signature;
+  const CallSignature* symbolic = signature;
   if (IsMadeOfExtents(request)) {
-    KILN_ASSIGN_OR_RETURN(open, Open(request, signature));
+    KILN_ASSIGN_OR_RETURN(symbolic, WithSymbolicExtents(request, signature));
   }
-  log_.Begin(Operation::Kind::kCall, signature, open, request.operands.size(), request.where);
+  log_.Begin(Operation::Kind::kCall, signature, symbolic, request.operands.size(), request.where);
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const Operand& operand = *request.operands[k];
     if (OperandAccess::IsAbsent(operand)) {
@@ -140,8 +122,9 @@ absl::Status Recorder::Apply(const Request& request, std::span<Array> results) {
     } else if (OperandAccess::IsArray(operand)) {
       log_.AddNode(OperandAccess::ArrayOf(operand).node());
     } else {
-      log_.AddNumber(Decides(request, k) ? LogValue::Kind::kConstant : LogValue::Kind::kNumber,
-                     operands_.types[k]->type, operands_.bits[k]);
+      log_.AddNumber(
+          IsStaticOperand(request, k) ? LogValue::Kind::kConstant : LogValue::Kind::kNumber,
+          operands_.types[k]->type, operands_.bits[k]);
     }
   }
   return AddResults(result_types, results);
@@ -153,7 +136,7 @@ absl::Status Recorder::AddResults(std::span<const ValueType> types, std::span<Ar
     log_.AddResult(replayed_ != nullptr ? replayed_->values[log_.values.size()].type : types[k]);
     results[k] = Array(log_.values.back().node);
   }
-  return Written();
+  return Recorded();
 }
 
 absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attributes,
@@ -163,7 +146,7 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   KILN_RETURN_IF_ERROR(status_);
   Tidy();
   KILN_ASSIGN_OR_RETURN(const CallSignature* const signature,
-                        table_.Find(op, attributes, results.size(), Likely(attributes)));
+                        table_.GetOrAdd(op, attributes, results.size(), Likely(attributes)));
   operands_.types.assign(operands.size(), nullptr);
   for (size_t k = 0; k < operands.size(); ++k) {
     const TypedOperand& operand = operands[k];
@@ -189,124 +172,11 @@ absl::Status Recorder::Write(const OpDef& op, std::span<const Attribute> attribu
   return AddResults(result_types, results);
 }
 
-absl::Status LazyRecorder::CheckCall(const CallSignature& signature,
-                                     std::span<const ValueType* const> types,
-                                     std::span<const ValueType>* results) {
+absl::Status Recorder::CheckCall(const CallSignature& signature,
+                                 std::span<const ValueType* const> types,
+                                 std::span<const ValueType>* results) {
   KILN_ASSIGN_OR_RETURN(*results, table_.Infer(signature, types));
   return absl::OkStatus();
-}
-
-absl::Status LazyRecorder::Written() {
-  ++stats_.operations;
-  if (!loop_.Add(log_)) return absl::OkStatus();
-  ++stats_.growth_cuts;
-  return Flush();
-}
-
-absl::Status LazyRecorder::Read(Node* node, Location) {
-  if (node->ready()) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(Flush());
-  return node->failed() ? node->error : absl::OkStatus();
-}
-
-Program* LazyRecorder::Find() {
-  // compile time and memory: structures that are kept, and those of them that have run once and
-  // keep more than their graph.
-  constexpr size_t kMost = 256, kAwake = 32;
-  // Which values are wanted is part of the structure.
-  for (const uint32_t id : live_) log_.words.push_back(id);
-  log_.words.push_back(live_.size());
-  if (const auto found = by_words_.find(WordsView(log_.words)); found != by_words_.end()) {
-    structures_.splice(structures_.begin(), structures_, found->second);
-    return structures_.front().program.get();
-  }
-  structures_.push_front({log_.words, std::make_unique<Program>(0, log_.operations.size(), live_)});
-  by_words_.emplace(WordsView(structures_.front().words), structures_.begin());
-  ++stats_.structures;
-  if (structures_.size() > kAwake) std::next(structures_.begin(), kAwake)->program->Rest();
-  if (structures_.size() > kMost) {
-    by_words_.erase(WordsView(structures_.back().words));
-    structures_.pop_back();
-  }
-  return structures_.front().program.get();
-}
-
-absl::Status LazyRecorder::RunAll() {
-  live_.clear();
-  log_.FindLive(live_);
-  if (live_.empty()) return absl::OkStatus();
-  Program* const program = Find();
-  KILN_RETURN_IF_ERROR(program->Run(log_, steps_, engine_, options_, /*timed=*/false));
-  ++stats_.runs;
-  if (program->runs() == 2) ++stats_.compiled;
-  return absl::OkStatus();
-}
-
-absl::Status LazyRecorder::Flush() {
-  const absl::Status status = CatchExceptions("running lazy arrays", [&] { return RunAll(); });
-  log_.Clear(status);
-  loop_.Clear();
-  return status;
-}
-
-absl::Status LazyRecorder::SetOptions(const CompileOptions& options) {
-  KILN_RETURN_IF_ERROR(CheckOptions(options));
-  const absl::Status status = Flush();
-  Forget();
-  options_ = options;
-  return status;
-}
-
-void LazyRecorder::Tidy() {
-  if (!table_.full()) return;
-  (void)Flush();  // an error is that of its arrays
-  Forget();
-}
-
-void LazyRecorder::Forget() {
-  by_words_.clear();
-  structures_.clear();
-  steps_.Clear();
-  table_.Keep({});
-}
-
-namespace {
-
-thread_local ThreadState* thread_state = nullptr;
-thread_local bool thread_ended = false;
-
-struct OwnedState {
-  ThreadState state;
-  ~OwnedState() {
-    thread_state = nullptr;
-    thread_ended = true;
-  }
-};
-
-}  // namespace
-
-ThreadState* ThreadState::Get() {
-  if (thread_state != nullptr || thread_ended) return thread_state;
-  static thread_local OwnedState owned;
-  return thread_state = &owned.state;
-}
-
-absl::Status Evaluate(Node* node, Location where) {
-  ThreadState* const thread = ThreadState::Get();
-  if (thread != nullptr) {
-    // Before the value is looked at: a read is part of a trace.
-    for (Recorder* r = thread->recorder; r != nullptr; r = r->around())
-      if (r->Owns(node)) return r->Read(node, where);
-    if (!node->ready() && !node->never_ready() && thread->lazy.Owns(node))
-      return thread->lazy.Read(node, where);
-  }
-  if (node->never_ready()) return node->error;
-  if (node->ready()) return absl::OkStatus();
-  return MismatchStatus(TraceError::kThread,
-                        absl::StrCat("array (", ToString(where),
-                                     "): it has no value yet, and its operations belong to another "
-                                     "thread, or to a trace that is left out here; call eval() "
-                                     "where it was computed, before it is used elsewhere"));
 }
 
 }  // namespace kiln::tracing

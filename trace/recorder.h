@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorder: where the operations of a thread go, and the one there is without a trace.
-//
-// Each thread has a LazyRecorder. While it is in a traced function its recorder is the CallCore of
-// that call (function.h), but for regions that are left out of the trace.
+// Recorder: where the operations of a thread go. It checks each call, infers the types of its
+// results and appends it to a log; what a subclass does with the log is its own: LazyRecorder runs
+// it at a read, CallCore compares it with a record, GradientRecorder differentiates it. A thread's
+// recorders are in its ThreadState. Belongs to one thread.
 #ifndef KILN_TRACE_RECORDER_H_
 #define KILN_TRACE_RECORDER_H_
 
 #include <cstdint>
-#include <list>
-#include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kiln/trace.h"
 #include "trace/call_table.h"
-#include "trace/engine.h"
 #include "trace/log.h"
-#include "trace/loop_detector.h"
-#include "trace/program.h"
-#include "trace/steps.h"
 
 namespace kiln::tracing {
 
@@ -39,7 +32,7 @@ struct OperandTypes {
   std::vector<uint64_t> bits;
 };
 
-// An operand as it is written down.
+// An operand as it is recorded.
 struct TypedOperand {
   enum class Kind : uint8_t { kAbsent, kArray, kNumber, kConstant };
   Kind kind = Kind::kAbsent;
@@ -56,16 +49,16 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Writes the call down; the results get a count each. An error as the operator's rule says.
+  // Records the call; each result gets a reference. An error as the operator's rule says.
   absl::Status Apply(const Request& request, std::span<Array> results);
   // The same for operands whose types are known: for calls that the program did not write itself.
   absl::Status Write(const OpDef& op, std::span<const Attribute> attributes,
                      std::span<const TypedOperand> operands, Location where,
                      std::span<Array> results);
-  // A call has failed: its results carry the error. `ends`: nothing can be written down after it.
+  // A call has failed: its results carry the error. `ends`: nothing can be recorded after it.
   virtual void Failed(const absl::Status& /*status*/, bool /*ends*/) {}
-  // The recorder that this one's values go to in the end; null: none but itself.
-  virtual Recorder* around() const { return nullptr; }
+  // The recorder that this one's values go to in the end; null: there is none.
+  virtual Recorder* parent() const { return nullptr; }
   // Makes sure that the node has its value. It is one of the log's, or of no log.
   virtual absl::Status Read(Node* node, Location where) = 0;
   bool Owns(const Node* node) const { return node->log.load(std::memory_order_relaxed) == &log_; }
@@ -73,33 +66,32 @@ class Recorder {
  protected:
   // Whether operands of other logs must have their elements.
   virtual bool needs_values() const { return true; }
-  // The signature of a request that is made of extents, for any that this log's values have;
-  // `signature` is that of its numbers.
-  virtual absl::StatusOr<const CallSignature*> Open(const Request& /*request*/,
-                                                    const CallSignature* signature) {
+  // The signature of a request whose attributes are made of extents, for any extents of this log's
+  // values; `signature` is that of their numbers.
+  virtual absl::StatusOr<const CallSignature*> WithSymbolicExtents(const Request& /*request*/,
+                                                                   const CallSignature* signature) {
     return signature;
   }
-  // Called before a call is written down: makes room where the table has too many signatures.
+  // Called before a call is recorded: makes room where the table has too many signatures.
   virtual void Tidy() {}
-  // What is written down next; an error ends it before it is.
+  // Infers the types of the results of the next call; with an error it is not recorded.
   virtual absl::Status CheckCall(const CallSignature& signature,
                                  std::span<const ValueType* const> types,
-                                 std::span<const ValueType>* results) = 0;
+                                 std::span<const ValueType>* results);
   // The call at the end of the log has its operands; its results are not there yet.
   virtual absl::Status Compare() { return absl::OkStatus(); }
-  virtual absl::Status Written() { return absl::OkStatus(); }
+  // The call at the end of the log is complete.
+  virtual absl::Status Recorded() { return absl::OkStatus(); }
 
   CallTable& table_;
   Log& log_;
-  absl::Status status_;  // why nothing is written down any more
+  absl::Status status_;  // why nothing is recorded any more
   // What is replayed: then CheckCall gives no types, for its values have them.
   const Log* replayed_ = nullptr;
 
  private:
   // What the next call is, which has attributes, as the record has it; null: there is none.
   const CallSignature* Likely(std::span<const Attribute> attributes) const;
-  // A call of `pad` whose fill value is a number.
-  absl::Status ApplyPad(const Request& request, std::span<Array> results);
   absl::Status FindTypes(const Request& request, const CallSignature& signature);
   // Makes sure that the node can be an operand.
   absl::Status CheckOperand(Node* node, Location where);
@@ -108,68 +100,8 @@ class Recorder {
   OperandTypes& operands_;
 };
 
-class LazyRecorder : public Recorder {
- public:
-  explicit LazyRecorder(Engine& engine)
-      : Recorder(own_table_, own_log_, own_operands_), engine_(engine) {}
-  absl::Status Read(Node* node, Location where) override;
-  // Runs what is written down.
-  absl::Status Flush();
-  absl::Status SetOptions(const CompileOptions& options);
-  LazyStats stats() const { return stats_; }
-
- protected:
-  void Tidy() override;
-  absl::Status CheckCall(const CallSignature& signature, std::span<const ValueType* const> types,
-                         std::span<const ValueType>* results) override;
-  absl::Status Written() override;
-
- private:
-  struct Structure {
-    Words words;
-    std::unique_ptr<Program> program;
-  };
-  Program* Find();
-  absl::Status RunAll();
-  // Forgets structures, and all that is found by signatures; nothing is written down.
-  void Forget();
-
-  Engine& engine_;
-  CallTable own_table_;
-  Log own_log_;
-  OperandTypes own_operands_;
-  LoopDetector loop_;
-  CompileOptions options_ = BackgroundCompile();
-  LazyStats stats_;
-  Steps steps_;
-  // Newest use first; a view of the words of each finds it.
-  std::list<Structure> structures_;
-  std::unordered_map<WordsView, std::list<Structure>::iterator, WordsHash, WordsEqual> by_words_;
-  std::vector<uint32_t> live_;
-};
-
-class CallCore;  // function.h
-struct Tapes;    // gradient.h
-
-// Of the calling thread. Null: the thread is ending.
-struct ThreadState {
-  Engine engine;
-  LazyRecorder lazy{engine};
-  Recorder* recorder = &lazy;    // where operations go
-  CallCore* call = nullptr;      // the traced function that the thread is in
-  std::shared_ptr<Tapes> tapes;  // null: nothing was differentiated
-  // In a region of it that is left out.
-  bool excluded() const {
-    const Recorder* outermost = recorder;
-    while (outermost->around() != nullptr) outermost = outermost->around();
-    return call != nullptr && outermost == &lazy;
-  }
-  // In a traced function, or in one that is differentiated, and not in such a region.
-  bool records() const { return recorder != &lazy; }
-  static ThreadState* Get();
-};
-
-// A value for the node, whatever it belongs to. kFailedPrecondition: another thread's.
+// Makes sure that the node, whatever log it belongs to, has its value. kFailedPrecondition: another
+// thread's. (thread_state.cc)
 absl::Status Evaluate(Node* node, Location where);
 
 }  // namespace kiln::tracing

@@ -18,7 +18,7 @@ bool ResultMemory::IsFree(const Tensor& block) {
   return true;
 }
 
-absl::Status ResultMemory::Find(const std::shared_ptr<Runtime>& runtime) {
+absl::Status ResultMemory::Acquire(const std::shared_ptr<Runtime>& runtime) {
   if (!blocks_.empty() && IsFree(blocks_[current_])) return absl::OkStatus();
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (!IsFree(blocks_[i])) continue;
@@ -31,8 +31,8 @@ absl::Status ResultMemory::Find(const std::shared_ptr<Runtime>& runtime) {
   void* const data = owner->data();
   Tensor made = Tensor::View(data, type_.type, shape, {}, std::move(owner));
   if (blocks_.size() < kMost) {
-    current_ = blocks_.size();
     blocks_.push_back(std::move(made));
+    current_ = blocks_.size() - 1;
   } else {
     current_ = (current_ + 1) % kMost;
     blocks_[current_] = std::move(made);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResultMemory: where a result of a program goes. Memory that nobody has any more is used again, so
-// that a loop takes none: `w = step(w)` goes to and fro between two blocks.
+// ResultMemory: where a result of a program goes. Unreferenced memory is used again, so that a loop
+// allocates nothing: `w = step(w)` alternates between two blocks. Belongs to one caller at a time;
+// the tensors may be released by any thread.
 #ifndef KILN_TRACE_RESULT_MEMORY_H_
 #define KILN_TRACE_RESULT_MEMORY_H_
 
@@ -18,8 +19,9 @@ class ResultMemory {
  public:
   explicit ResultMemory(const ValueType& type) : type_(type) {}
 
-  // Finds memory that nobody else has. kResourceExhausted: there is no more.
-  absl::Status Find(const std::shared_ptr<Runtime>& runtime);
+  // Makes tensor() memory that nobody else refers to, newly allocated where need be.
+  // kResourceExhausted: there is none.
+  absl::Status Acquire(const std::shared_ptr<Runtime>& runtime);
   // What was found, with a share in its memory; whoever has a copy keeps it.
   const Tensor& tensor() const { return blocks_[current_]; }
   void Drop() { blocks_.clear(); }

@@ -55,7 +55,8 @@ bool SameButExtents(const Log& a, const Log& b, size_t begin, size_t end) {
   if (a.operations.size() < end || b.operations.size() < end) return false;
   for (size_t i = begin; i < end; ++i) {
     const Operation &x = a.operations[i], &y = b.operations[i];
-    if (x.kind != y.kind || x.open != y.open || x.first_result != y.first_result) return false;
+    if (x.kind != y.kind || x.symbolic != y.symbolic || x.first_result != y.first_result)
+      return false;
     const auto p = a.OperandsOf(x), q = b.OperandsOf(y);
     if (!std::equal(p.begin(), p.end(), q.begin(), q.end())) return false;
     for (const uint32_t id : p)

@@ -35,13 +35,13 @@ class SymbolicProgram {
   bool Fits(const Log& log) const;
   // Its inputs are those of the graphs of the logs.
   const Graph& graph() const { return graph_; }
-  CompiledLater& model() { return model_; }
+  DeferredModel& model() { return model_; }
 
  private:
   Graph graph_;
   std::vector<uint32_t> operands_;  // its inputs, values of the log
   std::vector<uint32_t> results_;
-  CompiledLater model_;
+  DeferredModel model_;
 };
 
 }  // namespace kiln::tracing

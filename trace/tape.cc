@@ -18,7 +18,7 @@ class Tape::Maker {
   Maker(const Graph& graph, const std::vector<uint32_t>& outside)
       : graph_(graph), sources_(graph.values().size()), needed_(graph.values().size()) {
     for (size_t k = 0; k < outside.size(); ++k)
-      sources_[Ix(graph.inputs()[k])] = {Source::Kind::kOutside, outside[k]};
+      sources_[Ix(graph.inputs()[k])] = {Source::Kind::kExternal, outside[k]};
   }
 
   // Node i is operation i of the log, for the first `operations`.
@@ -38,7 +38,7 @@ class Tape::Maker {
     for (const ValueId id : results) {
       Source source = SourceOf(id);
       if (source.kind == Source::Kind::kConstant) source = Expand(source, graph_.value(id).shape);
-      if (source.kind == Source::Kind::kMade) tape_.last_use_[source.id] = SIZE_MAX;
+      if (source.kind == Source::Kind::kIntermediate) tape_.last_use_[source.id] = SIZE_MAX;
       tape_.results_.push_back(source);
     }
     for (Call& call : tape_.calls_) {
@@ -116,7 +116,7 @@ class Tape::Maker {
   // A value of the last call.
   Source Made() {
     tape_.last_use_.push_back(tape_.calls_.size() - 1);
-    return {Source::Kind::kMade, static_cast<uint32_t>(tape_.last_use_.size() - 1)};
+    return {Source::Kind::kIntermediate, static_cast<uint32_t>(tape_.last_use_.size() - 1)};
   }
 
   void Add(const Node& node) {
@@ -136,7 +136,8 @@ class Tape::Maker {
     call.num_results = node.outputs.size();
     for (const ValueId id : node.inputs) call.operands.push_back(SourceOf(id));
     for (const Source& source : call.operands)
-      if (source.kind == Source::Kind::kMade) tape_.last_use_[source.id] = tape_.calls_.size();
+      if (source.kind == Source::Kind::kIntermediate)
+        tape_.last_use_[source.id] = tape_.calls_.size();
     tape_.calls_.push_back(std::move(call));
     for (const ValueId id : node.outputs) sources_[Ix(id)] = Made();
   }
@@ -170,8 +171,8 @@ absl::StatusOr<std::vector<Array>> Tape::Write(const Log& log, std::span<const A
   const auto operand_of = [&](const Source& source) {
     TypedOperand operand;
     if (source.kind == Source::Kind::kConstant) return constants_[source.id];
-    if (source.kind == Source::Kind::kMade) operand.node = made[source.id].node();
-    if (source.kind == Source::Kind::kOutside) {
+    if (source.kind == Source::Kind::kIntermediate) operand.node = made[source.id].node();
+    if (source.kind == Source::Kind::kExternal) {
       const LogValue& value = log.values[source.id];
       if (value.kind == LogValue::Kind::kNumber) {
         operand.kind = TypedOperand::Kind::kNumber;
@@ -198,7 +199,7 @@ absl::StatusOr<std::vector<Array>> Tape::Write(const Log& log, std::span<const A
         results));
     // A value that nobody needs any more is none that a program gives.
     for (const Source& source : call.operands)
-      if (source.kind == Source::Kind::kMade && last_use_[source.id] == i)
+      if (source.kind == Source::Kind::kIntermediate && last_use_[source.id] == i)
         made[source.id] = Array();
     for (size_t k = next - call.num_results; k < next; ++k)
       if (last_use_[k] == i) made[k] = Array();

@@ -37,7 +37,7 @@ class Tape {
 
  private:
   struct Source {
-    enum class Kind : uint8_t { kAbsent, kOutside, kMade, kConstant };
+    enum class Kind : uint8_t { kAbsent, kExternal, kIntermediate, kConstant };
     Kind kind = Kind::kAbsent;
     uint32_t id = 0;  // a value of the log, a value made, or one of constants_
   };

@@ -9,6 +9,7 @@
 #include "kiln/trace.h"
 #include "trace/failure.h"
 #include "trace/function.h"
+#include "trace/thread_state.h"
 
 namespace kiln {
 
@@ -21,7 +22,8 @@ CompileOptions BackgroundCompile() {
 absl::Status SetLazyOptions(const CompileOptions& options) {
   return CatchExceptions("SetLazyOptions", [&]() -> absl::Status {
     tracing::ThreadState* const thread = tracing::ThreadState::Get();
-    if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
+    const tracing::Entry entry(thread);
+    if (!entry.ok()) return tracing::Entry::Refusal(thread);
     return thread->lazy.SetOptions(options);
   });
 }
@@ -56,22 +58,30 @@ ExcludeFromTrace::~ExcludeFromTrace() {
 namespace tracing {
 
 std::shared_ptr<Function> NewFunction(const TraceOptions& options, bool frozen) {
-  return std::make_shared<Function>(options, frozen);
+  try {
+    return std::make_shared<Function>(options, frozen);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 namespace {
 
 absl::Status MovedFrom() {
   return absl::FailedPreconditionError(
-      "trace: the function was moved from; "
-      "call the kiln::Traced that has it now");
+      "trace: the function was moved from, or there was no memory for it; call the kiln::Traced "
+      "that "
+      "has it now");
 }
 
 // That all arguments have their values.
-absl::Status EvaluateArguments(const Array* const* arguments, size_t count, Location where) {
+absl::Status EvaluateArguments(const std::string& name, const Array* const* arguments, size_t count,
+                               Location where) {
   for (size_t k = 0; k < count; ++k) {
-    const absl::Status status = arguments[k]->eval(where);
-    if (!status.ok()) return Annotate(status, absl::StrCat("argument ", k));
+    const Array& argument = *arguments[k];
+    const absl::Status status =
+        argument.status().ok() ? Evaluate(argument.node(), where) : argument.status();
+    if (!status.ok()) return Annotate(status, absl::StrCat("trace \"", name, "\", argument ", k));
   }
   return absl::OkStatus();
 }
@@ -97,11 +107,16 @@ void Forget(Function* function) {
   if (function != nullptr) function->Forget();
 }
 
-Call::Call(Function* called, const Array* const* arguments, size_t count, Location where) noexcept
-    : function_(called) {
+Call::Call(std::shared_ptr<Function> called, const Array* const* arguments, size_t count,
+           Location where) noexcept
+    : function_(std::move(called)) {
   const absl::Status status = CatchExceptions("calling a trace", [&]() -> absl::Status {
-    if (called == nullptr) return MovedFrom();
-    Function& function = *called;
+    if (function_ == nullptr) return MovedFrom();
+    Function& function = *function_;
+    ThreadState* const thread = ThreadState::Get();
+    const Entry entry(thread);
+    if (!entry.ok())
+      return Annotate(Entry::Refusal(thread), absl::StrCat("trace \"", function.name(), "\""));
     if (!function.Take()) {
       return TraceFailure(function.name(), TraceError::kThread,
                           "a call of it is running already, of another "
@@ -109,8 +124,6 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
     }
     entered_ = true;
     function.ForgetIfAsked();
-    ThreadState* const thread = ThreadState::Get();
-    if (thread == nullptr) return absl::FailedPreconditionError("array: its thread is ending");
     ++function.state_.stats.calls;
     function.results_.clear();
     if (thread->call != nullptr && !thread->excluded()) {
@@ -118,14 +131,14 @@ Call::Call(Function* called, const Array* const* arguments, size_t count, Locati
           function.name(), TraceError::kNested,
           absl::StrCat("it is called within the trace \"", thread->call->name(), "\""));
     }
-    if (thread->recorder->around() != nullptr) {
+    if (thread->recorder->parent() != nullptr) {
       return TraceFailure(function.name(), TraceError::kNested,
                           "it is called within a function that is differentiated");
     }
     KILN_RETURN_IF_ERROR(function.CheckOptions());
-    KILN_RETURN_IF_ERROR(EvaluateArguments(arguments, count, where));
+    KILN_RETURN_IF_ERROR(EvaluateArguments(function.name(), arguments, count, where));
     function.state_.Tidy();
-    KILN_ASSIGN_OR_RETURN(Record* const record, function.state_.Find(arguments, count));
+    KILN_ASSIGN_OR_RETURN(Record* const record, function.state_.FindRecord(arguments, count));
     if (record != nullptr && function.state_.frozen && record->replays > 0) {
       ++function.state_.stats.frozen_calls;
       return function.RunFrozen(*record, arguments, thread->engine, function.results_);
@@ -147,7 +160,8 @@ void Call::Leave(const absl::Status& status) {
 }
 
 Call::~Call() {
-  if (runs_ && !finished_) Leave(core_->Abandon());
+  const Entry entry(ThreadState::Get());
+  if (runs_ && !finished_) Leave(CatchExceptions("a trace", [&] { return core_->Abandon(); }));
   if (!entered_) return;
   function_->call_.reset();
   function_->ForgetIfAsked();
@@ -158,9 +172,14 @@ const Array& Call::argument(size_t k) const { return core_->argument(k); }
 
 void Call::Finish(Array* results, size_t count) noexcept {
   finished_ = true;
+  const Entry entry(ThreadState::Get());
   const bool replayed = core_->replays();
   const absl::Status status =
       CatchExceptions("a trace", [&] { return core_->Finish(results, count); });
+  if (!status.ok()) {
+    core_->Fail(status);
+    for (size_t k = 0; k < count; ++k) results[k] = Array(NewErrorNode(status));
+  }
   if (status.ok()) ++(replayed ? function_->state_.stats.replays : function_->state_.stats.records);
   Leave(status);
 }

@@ -17,6 +17,9 @@ namespace kiln::tracing {
 
 inline constexpr size_t kMaxRank = 16;
 
+// Whether a number that claims to be an element type is one.
+inline bool IsDType(DType type) { return static_cast<unsigned>(type) < unsigned{kNumDTypes}; }
+
 struct ValueType {
   DType type = DType::kF32;
   uint8_t rank = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words: what is compared of a log or a call, as numbers in a row, with a hash.
+// Words: the cache key of a log or a call, which is compared word by word, with a hash.
 #ifndef KILN_TRACE_WORDS_H_
 #define KILN_TRACE_WORDS_H_
 
@@ -15,7 +15,7 @@ namespace kiln::tracing {
 using Words = std::vector<uint64_t>;
 using WordsView = std::span<const uint64_t>;
 
-// Of each other different values in sequence; a table compares the words themselves.
+// One step of a hash, which may collide: a table compares the words themselves.
 inline uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
   return hash ^ (hash >> 29);

@@ -5,15 +5,16 @@
 //   kiln::Array y = kiln::relu(x * 2.0f + 1.0f);       // nothing runs yet
 //   absl::StatusOr<std::vector<float>> v = y.to_vector<float>();  // one kernel
 //
-// Outside of a trace (trace.h) arrays are lazy: an operation is written down, and all that is so
-// far is run, as one program, when a value is read (item, tensor, to_vector, eval). A program is
-// found again by its structure: the operations, how they are wired, and types and shapes. Numbers
+// Outside of a trace (trace.h) arrays are lazy: an operation is recorded, and all that is recorded
+// so far is run, as one program, when a value is read (item, tensor, to_vector, eval). Programs are
+// cached by their structure: the operations, their data-flow edges, and types and shapes. Numbers
 // (`x * 2.0f`) are inputs of it, so that a loop with other numbers in each round is one program.
 // The first run of a structure is on the VM, its second asks for compiled code. docs/trace.md has
 // the semantics.
 //
 // Errors are kept, as GraphBuilder's are: what fails gives an array that carries a Status, and so
-// does what is computed of it; status() and every read tell. No function here throws.
+// does what is computed of it; status() and every read tell. No function here throws, but for
+// std::bad_alloc where there is no memory for a list that it returns (shape, extents) or is given.
 //
 // An Array is a handle of one word: copying it shares the elements, which never change. Arrays that
 // have their values (after a read or eval) may be used by any thread; others only by the thread
@@ -26,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -72,7 +74,7 @@ class KILN_API ArrayDim {
   template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
   ArrayDim(T number) : number_(static_cast<int64_t>(number)) {}  // NOLINT: implicit
   int64_t number() const { return number_; }
-  // Over symbols of the call, `v2_0` for axis 0 of its value 2; a number where it knows nothing.
+  // Over symbols of the call, `v2_0` for axis 0 of its value 2; a constant where that is unknown.
   Dim dim() const { return known() ? dim_ : Dim(number_); }
   bool known() const { return !dim_.terms().empty(); }
 
@@ -116,18 +118,18 @@ class KILN_API Ints {
   Shape dims_;
 };
 
-// The elements [begin, end) of an axis, each `step`-th; negative places count from the end.
+// The elements [begin, end) of an axis, each `step`-th; negative numbers count from the end.
 struct Slice {
   ArrayDim begin = 0;
   ArrayDim end = INT64_MAX;
   int64_t step = 1;
 };
 
-// One place of an axis, which goes, or a Slice of it, which stays.
+// One index of an axis, which is dropped, or a Slice of it, which is kept.
 struct Index {
-  Index(int64_t place) : range{place, place + 1, 1}, drops(true) {}          // NOLINT: implicit
-  Index(const ArrayDim& place) : range{place, place + 1, 1}, drops(true) {}  // NOLINT: implicit
-  Index(Slice range) : range(std::move(range)) {}                            // NOLINT: implicit
+  Index(int64_t at) : range{at, at + 1, 1}, drops(true) {}          // NOLINT: implicit
+  Index(const ArrayDim& at) : range{at, at + 1, 1}, drops(true) {}  // NOLINT: implicit
+  Index(Slice slice) : range(std::move(slice)) {}                   // NOLINT: implicit
   Slice range;
   bool drops = false;
 };
@@ -172,7 +174,7 @@ class KILN_API Array {
   int rank() const;
   int64_t num_elements() const;
 
-  // Reads: what has been written down up to here runs, if the array has no value yet. In a traced
+  // Reads: what has been recorded up to here runs, if the array has no value yet. In a traced
   // function a read is part of the record: the program is cut there.
   absl::Status eval(Location where = Location::Here()) const;
   // The elements. They are those of the array, and not to be written; ToDLPack (tensor.h) passes
@@ -185,9 +187,9 @@ class KILN_API Array {
   template <typename T>
   absl::StatusOr<std::vector<T>> to_vector(Location where = Location::Here()) const;
 
-  // a({Slice{1, -1}, 0}): axis 0 without its first and last, place 0 of axis 1; other axes whole.
+  // a({Slice{1, -1}, 0}): axis 0 without its first and last, index 0 of axis 1; other axes whole.
   // Of an array that has its elements, outside of a trace: at once, a view where it is dense.
-  Array operator()(std::initializer_list<Index> places, Location where = Location::Here()) const;
+  Array operator()(std::initializer_list<Index> indices, Location where = Location::Here()) const;
 
   Array& operator+=(const Operand& b);
   Array& operator-=(const Operand& b);
@@ -200,6 +202,7 @@ class KILN_API Array {
 
  private:
   absl::StatusOr<Tensor> ReadAs(DType type, bool one, Location where) const;
+  Array Sliced(std::initializer_list<Index> indices, Location where) const;
   tracing::Node* node_ = nullptr;
 };
 
@@ -261,7 +264,7 @@ class KILN_API Operand {
   };
 };
 
-// OperandList of an operator that takes any number of them.
+// The operands of an operator that takes any number of them, such as concat.
 class KILN_API OperandList {
  public:
   OperandList(std::initializer_list<Operand> operands) : operands_(operands) {}  // NOLINT: implicit
@@ -285,17 +288,17 @@ struct Required {
 // An attribute of a call: one of a closed set. Views, for the time of the call.
 struct Attribute {
   enum class Kind : int { kAbsent, kInt, kFloat, kString, kInts, kType };
-  Attribute(const char* name, int64_t v) : name(name), kind(Kind::kInt), integer(v) {}
-  Attribute(const char* name, double v) : name(name), kind(Kind::kFloat), number(v) {}
-  Attribute(const char* name, absl::string_view v) : name(name), kind(Kind::kString), text(v) {}
-  Attribute(const char* name, const Ints& v)
-      : name(name),
+  Attribute(const char* n, int64_t v) : name(n), kind(Kind::kInt), integer(v) {}
+  Attribute(const char* n, double v) : name(n), kind(Kind::kFloat), number(v) {}
+  Attribute(const char* n, absl::string_view v) : name(n), kind(Kind::kString), text(v) {}
+  Attribute(const char* n, const Ints& v)
+      : name(n),
         kind(v.given() ? Kind::kInts : Kind::kAbsent),
         ints(v.data()),
         dims(v.dims()),
         size(v.size()) {}
-  Attribute(const char* name, std::optional<DType> v)
-      : name(name), kind(v ? Kind::kType : Kind::kAbsent), type(v.value_or(DType::kF32)) {}
+  Attribute(const char* n, std::optional<DType> v)
+      : name(n), kind(v ? Kind::kType : Kind::kAbsent), type(v.value_or(DType::kF32)) {}
   const char* name;
   Kind kind;
   int64_t integer = 0;
@@ -307,10 +310,10 @@ struct Attribute {
   DType type = DType::kF32;
 };
 
-// The record of an operator; of one that this library has not, null, and calls of it are errors.
+// The definition of an operator; null: this library has none, and calls of it are errors.
 KILN_API const OpDef* FindOperator(const char* name) noexcept;
-// One call of an operator: writes it down. Array k of `results` is result k; `results` is the
-// number that the record says, or, where that is open, as many as there are.
+// Records one call of an operator. Array k of `results` is result k; `num_results` is the number
+// that the definition says, or, where that is open, as many as there are.
 KILN_API void Apply(const OpDef* op, const char* name, const Operand* const* operands, size_t count,
                     const Attribute* attributes, size_t num_attributes, Location where,
                     Array* results, size_t num_results) noexcept;
@@ -322,10 +325,10 @@ KILN_API Array Apply(const OpDef* op, const char* name,
 }  // namespace tracing
 
 // Operators, with the broadcasting of ONNX. Comparisons give arrays of bools.
-#define KILN_TRACE_OPERATOR_(symbol, record)                         \
+#define KILN_TRACE_OPERATOR_(symbol, name)                           \
   inline Array operator symbol(const Operand& a, const Operand& b) { \
-    static const OpDef* const op = tracing::FindOperator(record);    \
-    return tracing::Apply(op, record, {&a, &b}, {}, b.where());      \
+    static const OpDef* const op = tracing::FindOperator(name);      \
+    return tracing::Apply(op, name, {&a, &b}, {}, b.where());        \
   }
 KILN_TRACE_OPERATOR_(+, "add")
 KILN_TRACE_OPERATOR_(-, "sub")
@@ -347,15 +350,15 @@ KILN_API Array operator-(const Operand& a);
 KILN_API CompileOptions BackgroundCompile();
 
 // How programs outside of traces are compiled and run, from the next structure on; what has been
-// written down runs first, and structures that are known are forgotten. kInvalidArgument: an option
+// recorded runs first, and cached programs are forgotten. kInvalidArgument: an option
 // is wrong, and all stays as it was.
 KILN_API absl::Status SetLazyOptions(const CompileOptions& options);
 struct LazyStats {
-  int64_t operations = 0;   // written down
-  int64_t runs = 0;         // of programs
-  int64_t structures = 0;   // different ones
-  int64_t compiled = 0;     // of those, the ones that were seen twice
-  int64_t growth_cuts = 0;  // runs because the same operations came again and again
+  int64_t operations = 0;    // recorded
+  int64_t runs = 0;          // of programs
+  int64_t structures = 0;    // different ones
+  int64_t compiled = 0;      // of those, the ones whose compilation has begun
+  int64_t loop_flushes = 0;  // runs without a read: the operations of a loop repeated themselves
 };
 KILN_API LazyStats lazy_stats();
 
@@ -378,7 +381,11 @@ absl::StatusOr<std::vector<T>> Array::to_vector(Location where) const {
   absl::StatusOr<Tensor> t = ReadAs(TypeOfElements<T>(), /*one=*/false, where);
   if (!t.ok()) return t.status();
   const T* const begin = static_cast<const T*>(t->data());
-  return std::vector<T>(begin, begin + t->num_elements());
+  try {
+    return std::vector<T>(begin, begin + t->num_elements());
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("array: no memory for a copy of its elements");
+  }
 }
 
 }  // namespace kiln

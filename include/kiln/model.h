@@ -270,6 +270,8 @@ class KILN_API Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
   ~Context();
+  // False: it was moved from, or there was no memory for it; all calls are kFailedPrecondition.
+  bool valid() const { return impl_ != nullptr; }
 
   // Binds a view; the memory must live until it is replaced or the context goes. Non-dense views
   // are copied at Run. A tensor on the device of the runtime (Tensor::device; it is dense) is read

@@ -6,9 +6,9 @@
 //   auto step = kiln::trace(Step);
 //   w = step(w, g);                                    // records, then replays
 //
-// A call that does something else than its record is an error of that call (TraceError): its
-// results carry it, with both operations and both source lines, and so does status(). No function
-// here throws. One thread at a time calls a traced function. docs/trace.md has the semantics.
+// A call that diverges from its record is an error of that call (TraceError): its results carry it,
+// with both operations and both source lines, and so does status(). No function here throws. One
+// thread at a time calls a traced function. docs/trace.md has the semantics.
 #ifndef KILN_TRACE_H_
 #define KILN_TRACE_H_
 
@@ -38,7 +38,8 @@ class Function;  // what a Traced has recorded
 
 struct TraceOptions {
   std::string name = "trace";  // what messages call it
-  // Recording runs nothing until the function returns; reads in it are errors.
+  // Recording runs nothing until the function returns; a read of a value that it computes is an
+  // error.
   bool symbolic = false;
   // Arrays that the function takes from elsewhere than its arguments, and numbers in it, are part
   // of the record: others in a later call are an error. Programs have them as constants, which are
@@ -51,7 +52,7 @@ struct TraceOptions {
   // Other extents of the arguments are recorded as variants, up to 16 of them, which share one
   // compiled program where their operations are the same; false: an error.
   bool symbolic_shape = true;
-  // Every run has a clock around every launch, for get_profile().
+  // Each launch of each run is timed, for get_profile().
   bool profiling = false;
   // Graph level, jit level, passes by name, threads, cache: as for models (options.h).
   CompileOptions compile = BackgroundCompile();
@@ -90,6 +91,7 @@ struct TraceStats {
   int64_t runs = 0;                      // of programs
   int64_t variants = 0;                  // that are kept
   int64_t operations = 0, segments = 0;  // of the newest variant
+  int64_t compiled = 0;                  // programs that have been compiled; variants share them
 };
 
 // Operations in its scope are not recorded: they are lazy, as outside of the trace. All that is
@@ -120,8 +122,9 @@ namespace tracing {
 // leaves the record as it was.
 class KILN_API Call {
  public:
-  // `function` is null in a Traced that was moved from.
-  Call(Function* function, const Array* const* arguments, size_t count, Location where) noexcept;
+  // `function` is null in a Traced that was moved from; `where` is the place of the call, if known.
+  Call(std::shared_ptr<Function> function, const Array* const* arguments, size_t count,
+       Location where = Location()) noexcept;
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -136,7 +139,7 @@ class KILN_API Call {
 
  private:
   void Leave(const absl::Status& status);
-  Function* const function_;
+  const std::shared_ptr<Function> function_;  // the host may drop its own meanwhile
   bool entered_ = false, runs_ = false, finished_ = false;
   CallCore* core_ = nullptr;
   absl::Status error_;
@@ -150,9 +153,17 @@ KILN_API void Forget(Function* function);
 KILN_API absl::StatusOr<DumpInfo> DumpTo(Function* function, absl::string_view file,
                                          const DumpOptions& options);
 
+template <typename R>
+inline constexpr bool kIsSeveralArrays = std::is_same_v<R, std::vector<Array>>;
+template <size_t N>
+inline constexpr bool kIsSeveralArrays<std::array<Array, N>> = true;
+
 // What a function may return: nothing, an array, several.
 template <typename R>
 struct Results {
+  static_assert(
+      kIsSeveralArrays<R>,
+      "a traced function returns void, kiln::Array, or a std::array or std::vector of them");
   static Array* data(R& r) { return r.data(); }
   static size_t size(const R& r) { return r.size(); }
   static R Of(const Call& call) {
@@ -169,8 +180,19 @@ struct Results<Array> {
   static Array Of(const Call& call) { return call.result(0); }
 };
 
+template <typename F, typename = void>
+struct SignatureOf {
+  static_assert(
+      !std::is_same_v<F, F>,
+      "kiln::trace takes a function with one signature: not an overloaded one, a template, "
+      "a lambda with `auto` parameters, or what kiln::trace has made");
+  using Result = void;
+  using Pointer = void (*)();
+  static constexpr size_t kArguments = 0;
+};
 template <typename F>
-struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+struct SignatureOf<F, std::void_t<decltype(&F::operator())>>
+    : SignatureOf<decltype(&F::operator())> {};
 template <typename R, typename... A>
 struct SignatureOf<R (*)(A...)> {
   using Result = R;
@@ -203,13 +225,13 @@ class Traced {
   Traced(F function, const TraceOptions& options, bool frozen)
       : function_(std::move(function)), core_(tracing::NewFunction(options, frozen)) {}
 
-  // What a function is called with, and the place of the call.
+  // What the function is called with.
   template <typename... A>
   Result operator()(const A&... arguments) {
     static_assert(sizeof...(A) == Signature::kArguments, "as many arguments as the function has");
     static_assert((std::is_same_v<A, Array> && ...), "arguments are arrays");
     const Array* const list[] = {&arguments..., nullptr};
-    tracing::Call call(core_.get(), list, sizeof...(A), Location());
+    tracing::Call call(core_, list, sizeof...(A));
     if constexpr (std::is_void_v<Result>) {
       if (!call.runs()) return;
       Run(call, std::make_index_sequence<sizeof...(A)>());
@@ -256,8 +278,9 @@ auto trace(F function, const TraceOptions& options = {}) {
   return Traced<F>(std::move(function), options, /*frozen=*/false);
 }
 
-// The same, but from the third call on the function is not run: types and shapes of arguments, and
-// that captured arrays are still held by somebody else, are all that is compared. `function` has no
+// The same, but from the third call with arguments of the same types and extents on the function is
+// not run: types and shapes of arguments, and that captured arrays are still held by somebody else,
+// are all that is compared. `function` has no
 // state that it could carry along: it is convertible to a function pointer. What it reads from
 // globals, and what it does beside computing with arrays, is not seen; docs/trace.md has a list.
 template <typename F>

@@ -16,8 +16,8 @@
 // a std::array or std::vector whose first element that is; the others are auxiliary: they are given
 // beside the value, and have no gradient.
 //
-// A call runs the function on stand-ins for the arguments that it is differentiated by. Then what
-// the results need is written down, as if the program had called these operators: lazily, in a
+// A call runs the function on placeholders for the arguments that it is differentiated by. Then
+// what the results need is recorded, as if the program had called these operators: lazily, in a
 // trace (where gradients cost what other operations do), or in a function that is differentiated
 // itself. All else that the function uses is a constant, also an argument's array where the
 // function has captured it. How a function is differentiated is kept by the thread and found again
@@ -49,20 +49,17 @@ class GradientRecorder;
 // One call of a function that is differentiated by some of its arguments.
 class KILN_API GradientCall {
  public:
-  // `by`: which arguments, each once.
-  GradientCall(const Array* const* arguments, size_t count, const size_t* by, size_t num_by,
-               Location where) noexcept;
+  // `by`: which arguments, each once; they become what the function is called with, placeholders or
+  // arrays with the error.
+  GradientCall(Array* arguments, const size_t* by, size_t num_by, Location where) noexcept;
   ~GradientCall();
   GradientCall(const GradientCall&) = delete;
   GradientCall& operator=(const GradientCall&) = delete;
-  // What the function is called with.
-  const Array& argument(size_t k) const { return arguments_[k]; }
   // `values` are what it returned; they become values of the program around, where they are wanted,
   // and so do the `num_by` gradients.
   void Finish(Array* values, size_t count, bool wanted, Array* gradients) noexcept;
 
  private:
-  std::vector<Array> arguments_;
   std::vector<Array> by_;
   GradientRecorder* recorder_ = nullptr;
   absl::Status error_;
@@ -111,10 +108,10 @@ class Gradient<F, R (*)(A...), with_values, by...> {
   Gradient(F function, Location where) : function_(std::move(function)), where_(where) {}
 
   Result operator()(const AnArray<A>&... arguments) {
-    const Array* const list[] = {&arguments...};
+    std::array<Array, sizeof...(A)> all_arguments = {arguments...};
     const size_t places[] = {by...};
-    GradientCall call(list, sizeof...(A), places, kBy, where_);
-    R values = Run(call, std::index_sequence_for<A...>());
+    GradientCall call(all_arguments.data(), places, kBy, where_);
+    R values = Run(all_arguments, std::index_sequence_for<A...>());
     std::array<Array, kBy> gradients;
     Array* const first = Results<R>::data(values);
     const size_t count = Results<R>::size(values);
@@ -134,8 +131,8 @@ class Gradient<F, R (*)(A...), with_values, by...> {
 
  private:
   template <size_t... k>
-  R Run(const GradientCall& call, std::index_sequence<k...>) {
-    return function_(call.argument(k)...);
+  R Run(const std::array<Array, sizeof...(A)>& arguments, std::index_sequence<k...>) {
+    return function_(arguments[k]...);
   }
   F function_;
   Location where_;

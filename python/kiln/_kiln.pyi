@@ -548,7 +548,7 @@ class Trainer:
 
 class Array:
     """
-    A value with operators. What it is computed of is written down, and is computed in one program when the value is read.
+    A value with operators. What it is computed of is recorded, and is computed in one program when the value is read.
     """
 
     @property
@@ -925,7 +925,7 @@ def set_lazy_options(options: CompileOptions) -> None: ...
 
 def lazy_stats() -> dict[str, int]:
     """
-    Of the calling thread: operations, runs, structures, compiled, growth_cuts.
+    Of the calling thread: operations, runs, structures, compiled, loop_flushes.
     """
 
 version: str

@@ -79,12 +79,13 @@ TEST_F(DumpTest, MaxerrSilentAndNoAssertAreStored) {
 }
 
 TEST_F(DumpTest, OptionsOfTestCasesWithoutOnesAreRefused) {
-  DumpOptions options[5];
+  DumpOptions options[6];
   options[0].repeat = 2;
   options[1].resize_input = true;
   options[2].input_transform = "data";
   options[3].silent = true;
   options[4].no_assert = true;
+  options[5].maxerr = 0.5;
   for (const DumpOptions& one : options)
     EXPECT_HAS(Refused(kiln_, one), "it is about input_data, and there is none");
 }
@@ -152,6 +153,9 @@ TEST_F(DumpInputsTest, InputTransformIsAnExpression) {
     options.input_transform = text;
     EXPECT_HAS(InputOf(options, file).status().message(), message);
   }
+  options.input_transform = "frobnicate(data)";  // of what no file is read for
+  EXPECT_HAS(InputOf(options, "#rand(0, 1)").status().message(),
+             "input_transform: it is about arguments that are read from files, and there are none");
   options.input_transform = std::string(1000, '(') + "data";
   EXPECT_HAS(InputOf(options, file).status().message(), "nested too deeply");
 }
