@@ -33,11 +33,10 @@ absl::Status Function::RunFrozen(Record& record, const Array* const* arguments, 
     if (value.node->refs.load(std::memory_order_acquire) >
         value.node->record_refs.load(std::memory_order_acquire))
       continue;
-    return TraceFailure(
-        name(), TraceError::kConstant,
-        absl::StrCat("no array but those of records refers to the captured ", value.type.ToString(),
-                     " any more, which operation ", value.origin, " at ",
-                     ToString(log.operations[value.origin].where), " takes"));
+    return TraceFailure(name(), TraceError::kConstant,
+                        absl::StrCat("the host has given up the captured ", value.type.ToString(),
+                                     ", which operation ", value.origin, " at ",
+                                     ToString(log.operations[value.origin].where), " takes"));
   }
   const auto count = static_cast<uint32_t>(record.arguments.size());
   const auto release = absl::MakeCleanup([&] {

@@ -73,8 +73,14 @@ absl::StatusOr<Record*> FunctionState::FindRecord(const Array* const* arguments,
 
 void FunctionState::AddRecord(std::unique_ptr<Record>&& record) {
   // Files are named by memory of the code that made the call, which may be unloaded.
-  for (Operation& operation : record->log.operations)
-    operation.where.file = files.emplace(operation.where.file).first->c_str();
+  const char *file = nullptr, *kept = nullptr;
+  for (Operation& operation : record->log.operations) {
+    if (operation.where.file != file) {
+      file = operation.where.file;
+      kept = files.emplace(file).first->c_str();
+    }
+    operation.where.file = kept;
+  }
   records.push_front(std::move(record));
   if (records.size() > kMaxRecords) records.pop_back();
 }

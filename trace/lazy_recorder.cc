@@ -79,7 +79,6 @@ absl::Status LazyRecorder::SetOptions(const CompileOptions& options) {
 }
 
 void LazyRecorder::Tidy() {
-  if (!table_.full()) return;
   (void)Flush();  // an error is that of its arrays
   Forget();
 }

@@ -72,13 +72,14 @@ class Recorder {
                                                                    const CallSignature* signature) {
     return signature;
   }
-  // Called before a call is recorded: makes room where the table has too many signatures.
+  // Called before a call is recorded where the table has too many signatures: makes room.
   virtual void Tidy() {}
   // Infers the types of the results of the next call; with an error it is not recorded.
   virtual absl::Status CheckCall(const CallSignature& signature,
                                  std::span<const ValueType* const> types,
                                  std::span<const ValueType>* results);
-  // The call at the end of the log has its operands; its results are not there yet.
+  // Where a log is replayed: the call at the end of the log has its operands; its results are not
+  // there yet.
   virtual absl::Status Compare() { return absl::OkStatus(); }
   // The call at the end of the log is complete.
   virtual absl::Status Recorded() { return absl::OkStatus(); }

@@ -89,7 +89,7 @@ absl::Status Run() {
     status.Update(lazy.eval());
   }
   std::sort(us.begin(), us.end());
-  std::printf("%-44s %9.2f %9.2f\n", "lazy: 64 operations written down", us[0], us[us.size() / 2]);
+  std::printf("%-44s %9.2f %9.2f\n", "lazy: 64 operations recorded", us[0], us[us.size() / 2]);
 
   int64_t rows = 0;
   Report("x({i}).item() of an array that is there", 1000,
