@@ -25,7 +25,8 @@ T* AddTo(google::protobuf::RepeatedPtrField<T>* field) {
   return element;
 }
 
-// The same for a message of a oneof: `set` is its set_allocated_... of `of`.
+// The same for a message of a oneof, once: `set`, its set_allocated_... of `of`, replaces what is
+// there.
 //
 //   program::KernelThunk* const kernel = Make(thunk, &program::Thunk::set_allocated_kernel);
 template <typename Message, typename T>

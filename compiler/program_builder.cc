@@ -156,9 +156,9 @@ class Builder {
       Bring(seen->second.base, where);
       program::Thunk* const thunk = AddTo(region_->mutable_thunks());
       thunk->set_name(graph_.value(id).name);
-      SetStridedRef(seen->second, where,
-                    Make(thunk, &program::Thunk::set_allocated_view)->mutable_from());
-      SetRef(id, where, Make(thunk, &program::Thunk::set_allocated_view)->mutable_to());
+      program::ViewThunk* const view = Make(thunk, &program::Thunk::set_allocated_view);
+      SetStridedRef(seen->second, where, view->mutable_from());
+      SetRef(id, where, view->mutable_to());
       return;
     }
     program::Thunk* const thunk = AddTo(region_->mutable_thunks());
