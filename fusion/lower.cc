@@ -2,6 +2,7 @@
 #include "fusion/lower.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -181,6 +182,22 @@ LoweredGroup Bind(CanonicalKernel canonical, const std::vector<Dim>& raw_extents
   return lowered;
 }
 
+// Nodes of the longest path from a node of the group to its last one, views between them too.
+size_t LongestChain(const Graph& graph, const Group& group) {
+  std::map<ValueId, size_t> depths;
+  size_t longest = 0;
+  for (NodeId id = group.nodes.front(); id <= group.nodes.back(); ++id.v) {
+    size_t depth = std::binary_search(group.nodes.begin(), group.nodes.end(), id) ? 1 : 0;
+    for (const ValueId input : graph.node(id).inputs)
+      if (const auto known = depths.find(input); known != depths.end())
+        depth = std::max(depth, known->second + 1);
+    longest = std::max(longest, depth);
+    if (depth == 0) continue;
+    for (const ValueId output : graph.node(id).outputs) depths[output] = depth;
+  }
+  return longest;
+}
+
 }  // namespace
 
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) {
@@ -191,9 +208,9 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) 
   }
   KILN_ASSIGN_OR_RETURN(const GroupAxes axes, GroupAxes::Make(graph, group.nodes, group.outputs));
   // Emission recurses along the group's longest chain, 2.5 KiB for each node (measured).
-  constexpr size_t kFrames = 4096, kRest = size_t{24} << 10;  // correctness
+  constexpr size_t kFrame = 3072, kRest = size_t{24} << 10;  // correctness
   absl::StatusOr<EmittedGroup> made = absl::InternalError("group: not emitted");
-  KILN_RETURN_IF_ERROR(WithStack(kRest + kFrames * group.nodes.size(),
+  KILN_RETURN_IF_ERROR(WithStack(kRest + kFrame * LongestChain(graph, group),
                                  [&] { made = EmitGroup(axes, group.outputs); }));
   KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, std::move(made));
   std::vector<int32_t> order = IterationOrder(axes, emitted);

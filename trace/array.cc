@@ -130,9 +130,10 @@ Array Array::full(const std::vector<int64_t>& shape, double value, DType type) {
 }
 
 absl::Status Array::status() const {
-  if (node_ == nullptr)
+  if (node_ != nullptr) return node_->failed() ? node_->error : absl::OkStatus();
+  return CatchExceptions("array", [] {
     return absl::FailedPreconditionError("array: it is empty; give it elements (Array::from)");
-  return node_->failed() ? node_->error : absl::OkStatus();
+  });
 }
 
 DType Array::dtype() const { return node_ != nullptr ? node_->type.type : DType::kF32; }
@@ -202,7 +203,8 @@ Array Array::operator()(std::initializer_list<Index> indices, Location where) co
 
 Array Array::Sliced(std::initializer_list<Index> indices, Location where) const {
   if (const tracing::ThreadState* const thread = tracing::ThreadState::Get();
-      thread != nullptr && !thread->records() && node_ != nullptr && node_->ready()) {
+      thread != nullptr && (!thread->records() || thread->entered) && node_ != nullptr &&
+      node_->ready()) {
     const absl::StatusOr<std::optional<Tensor>> found =
         CatchExceptions("array", [&]() -> absl::StatusOr<std::optional<Tensor>> {
           return tracing::SliceOf(node_->tensor, indices);

@@ -213,7 +213,7 @@ absl::StatusOr<DumpInfo> Function::Dump(absl::string_view file, const DumpOption
   }
   absl::StatusOr<DumpInfo> info =
       CatchExceptions("dumping a trace", [&]() -> absl::StatusOr<DumpInfo> {
-        ForgetIfAsked();
+        Forgotten().clear();
         if (state_.records.empty()) {
           return absl::FailedPreconditionError(
               absl::StrCat("trace \"", name(), "\": it has no record yet; call it, then dump it"));

@@ -88,7 +88,7 @@ void Function::Forget() {
   forget_.store(true, std::memory_order_release);
   Use free = Use::kFree;
   if (!use_.compare_exchange_strong(free, Use::kForgetting, std::memory_order_acquire)) return;
-  ForgetIfAsked();
+  const auto gone = Forgotten();  // released last: an owner of memory may call the function
   GiveBack();
 }
 
@@ -103,8 +103,10 @@ bool Function::Take() {
   return false;
 }
 
-void Function::ForgetIfAsked() {
-  if (forget_.exchange(false, std::memory_order_acquire)) state_.records.clear();
+std::list<std::unique_ptr<Record>> Function::Forgotten() {
+  std::list<std::unique_ptr<Record>> gone;
+  if (forget_.exchange(false, std::memory_order_acquire)) gone.swap(state_.records);
+  return gone;
 }
 
 }  // namespace kiln::tracing

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +39,8 @@ class Function {
   friend class Call;
   // Found with the first call.
   const absl::Status& CheckOptions();
-  // What was asked for during a call. For who has taken it.
-  void ForgetIfAsked();
+  // The records, if Forget was called since: the function has none then. For who has taken it.
+  std::list<std::unique_ptr<Record>> Forgotten();
   // A call without the function.
   absl::Status RunFrozen(Record& record, const Array* const* arguments, Engine& engine,
                          std::vector<Array>& results);

@@ -63,6 +63,10 @@ class ProgramGraph : public LogGraph {
     if (value.kind == LogValue::Kind::kConstant || IsConstantArray(value) ||
         (value.kind == LogValue::Kind::kNumber && all_ && log_.exact))
       return graph.AddConstant("", ElementsOf(value));
+    // An argument that is used for its extents alone is compared nowhere else.
+    if (other_ != nullptr && (other_->values[id].type.type != value.type.type ||
+                              other_->values[id].type.rank != value.type.rank))
+      return absl::UnimplementedError("an input has another type or rank");
     operands.push_back(id);
     return graph.AddInput(absl::StrCat("x", operands.size() - 1), value.type.type, ShapeOf(id));
   }

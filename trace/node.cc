@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/node.h"
 
-#include <cstddef>
 #include <memory>
 #include <new>
 #include <utility>
@@ -72,16 +71,20 @@ Node* NewNode() {
   return node;
 }
 
-// Where there is no memory for a node: one for all, which is never freed.
+// Where there is no memory for a node: one for all, which is never freed; null, an empty array, where
+// there is none for that either.
 Node* OutOfMemoryNode() noexcept {
-  alignas(Node) static std::byte memory[sizeof(Node)];
-  static Node* const node = [] {
-    Node* const made = new (memory) Node;  // never destroyed: arrays may outlive all else
-    made->type = ValueType(DType::kF32);
-    made->SetError(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // takes no memory
-    return made;
-  }();
-  return Share(node);
+  try {
+    static Node* const node = [] {
+      auto* const made = new Node;  // never freed: arrays may outlive all else
+      made->type = ValueType(DType::kF32);
+      made->SetError(absl::Status(absl::StatusCode::kResourceExhausted, ""));
+      return made;
+    }();
+    return Share(node);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 Node* NewErrorNode(absl::Status status) noexcept {

@@ -38,6 +38,8 @@ std::optional<SymbolValues> ValuesOf(const Graph& graph, const std::vector<uint3
   for (size_t k = 0; k < operands.size(); ++k) {
     const Shape& shape = graph.value(graph.inputs()[k]).shape;
     const ValueType& type = log.values[operands[k]].type;
+    if (type.type != graph.value(graph.inputs()[k]).type || type.rank != shape.size())
+      return std::nullopt;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       const int64_t extent = type.extents[axis];
       const std::optional<int64_t> number = shape[axis].constant();

@@ -35,24 +35,35 @@ LazyStats lazy_stats() {
 
 ExcludeFromTrace::ExcludeFromTrace(Location where) {
   tracing::ThreadState* const thread = tracing::ThreadState::Get();
-  if (thread == nullptr || thread->call == nullptr || thread->excluded()) return;
-  if (thread->recorder != thread->call) {
-    thread->recorder->Failed(
-        tracing::TraceFailure(thread->call->name(), TraceError::kExclusion,
-                              absl::StrCat("a region at ", tracing::ToString(where),
-                                           " is left out in a function that is differentiated")),
-        /*ends=*/true);
-    return;
-  }
-  call_ = thread->call;
-  call_->BeginExclusion(this, where);
+  const tracing::Entry entry(thread);
+  if (!entry.ok() || thread->call == nullptr || thread->excluded()) return;
+  const absl::Status begun = CatchExceptions("ExcludeFromTrace", [&] {
+    if (thread->recorder != thread->call) {
+      thread->recorder->Failed(
+          tracing::TraceFailure(thread->call->name(), TraceError::kExclusion,
+                                absl::StrCat("a region at ", tracing::ToString(where),
+                                             " is left out in a function that is differentiated")),
+          /*ends=*/true);
+    } else {
+      call_ = thread->call;
+      call_->BeginExclusion(this, where);
+    }
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) thread->call->Fail(begun);
 }
 
 ExcludeFromTrace::~ExcludeFromTrace() {
   if (call_ == nullptr) return;
   // The call may be over, or be another thread's: only one that this thread is in is looked into.
-  const tracing::ThreadState* const thread = tracing::ThreadState::Get();
-  if (thread != nullptr && thread->call == call_) call_->EndExclusion(this);
+  tracing::ThreadState* const thread = tracing::ThreadState::Get();
+  const tracing::Entry entry(thread);
+  if (thread == nullptr || thread->call != call_) return;
+  const absl::Status ended = CatchExceptions("ExcludeFromTrace", [&] {
+    call_->EndExclusion(this);
+    return absl::OkStatus();
+  });
+  if (!ended.ok()) call_->Fail(ended);
 }
 
 namespace tracing {
@@ -123,7 +134,7 @@ Call::Call(std::shared_ptr<Function> called, const Array* const* arguments, size
                           "thread or of itself");
     }
     entered_ = true;
-    function.ForgetIfAsked();
+    function.Forgotten().clear();
     ++function.state_.stats.calls;
     function.results_.clear();
     if (thread->call != nullptr && !thread->excluded()) {
@@ -164,7 +175,8 @@ Call::~Call() {
   if (runs_ && !finished_) Leave(CatchExceptions("a trace", [&] { return core_->Abandon(); }));
   if (!entered_) return;
   function_->call_.reset();
-  function_->ForgetIfAsked();
+  function_->results_.clear();  // a frozen function holds no array for longer than its call
+  const auto gone = function_->Forgotten();
   function_->GiveBack();
 }
 

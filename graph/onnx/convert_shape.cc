@@ -199,7 +199,8 @@ absl::Status PadByInputs(NodeView& n) {
       return absl::InvalidArgumentError(
           absl::StrCat("constant_value has ", given.size(), " elements, expected 1"));
     value = given[0];
-    if (!IsFloat(n.value(2).type)) fill = n.in(2);  // a double does not hold all integers
+    // An attribute is f32.
+    if (!IsFloat(n.value(2).type) || n.value(2).type == DType::kF64) fill = n.in(2);
   }
   if (n.has(3)) {
     KILN_ASSIGN_OR_RETURN(std::vector<int64_t> axes, n.ConstInts(3, "axes"));

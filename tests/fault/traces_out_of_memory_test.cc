@@ -71,6 +71,20 @@ Array TracedGradient(const Array& x) {
   return f(x) + 0.0f * f(x);
 }
 
+Array LeftOut(const Array& x) {
+  auto f = trace(
+      [](const Array& a) {
+        const Array b = a * 2.0f;
+        {
+          const ExcludeFromTrace scope;
+          (void)(a + 1.0f).eval();
+        }
+        return b + 1.0f;
+      },
+      Options());
+  return f(x) + 0.0f * f(x);
+}
+
 constexpr Scenario kScenarios[] = {{"Lazy", Lazy, {3, 5, 7, 9}},
                                    {"Looped", Looped, {51, 52, 53, 54}},
                                    {"Sliced", Sliced, {3, 4, 1, 2}},
@@ -78,6 +92,7 @@ constexpr Scenario kScenarios[] = {{"Lazy", Lazy, {3, 5, 7, 9}},
                                    {"Differentiated", Differentiated, {3, 5, 7, 9}},
                                    {"Traced", Traced, {3, 5, 7, 9}},
                                    {"Frozen", Frozen, {3, 5, 7, 9}},
+                                   {"LeftOut", LeftOut, {3, 5, 7, 9}},
                                    {"TracedGradient", TracedGradient, {3, 5, 7, 9}}};
 
 bool IsRight(const absl::StatusOr<Floats>& values, const Scenario& scenario) {

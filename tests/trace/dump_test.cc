@@ -27,6 +27,19 @@ onnx::ModelProto Onnx(const std::string& file) {
   return model;
 }
 
+TEST_F(DumpTest, NumbersThatDoublesArePaddedWithAreExact) {
+  const Array doubles = Array::full({1}, 1, DType::kF64);
+  for (const double number : {0.1, 1e308, 16777217.0, 5e-324}) {
+    auto padded = trace([&](const Array& a) { return pad(a, {.pads = {0, 1}}, number); }, Exact());
+    padded(doubles);
+    for (const std::string& file : {onnx_, dir_.File("pad.graph"), kiln_}) {
+      KILN_ASSERT_OK(padded.dump(file).status());
+      KILN_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> made, Run(file, {*doubles.tensor()}));
+      EXPECT_EQ(static_cast<const double*>(made[0].data())[1], number) << file;
+    }
+  }
+}
+
 TEST_F(DumpTest, EachFormGivesWhatTheTraceGives) {
   auto step = Step();
   const Array y = step(x);

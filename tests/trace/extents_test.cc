@@ -264,6 +264,23 @@ TEST(TraceExtents, ExtentsOfEarlierSegmentsAreNotTakenForNumbers) {
   }
 }
 
+// An argument of which extents alone are used may have another rank in each call.
+TEST(TraceExtents, ArgumentsUsedForTheirExtentsMayHaveAnyRank) {
+  ASSERT_TRUE(SetLazyOptions(Options(CompileMode::kNever)).ok());
+  TraceOptions options = Traced(CompileMode::kNever);
+  const auto f = [](const Array& a, const Array& c) { return a({Slice{0, c.shape()[0]}}); };
+  auto traced = trace(f, options);
+  std::mt19937_64 random(10);
+  const Array a = Drawn(random, {10}), flat = Drawn(random, {2}), rows = Drawn(random, {2, 3}),
+              more = Drawn(random, {3, 3}), longer = Drawn(random, {4});
+  for (int round = 0; round < 4; ++round)
+    for (const Array* const c : {&flat, &rows, &more, &longer}) {
+      const Array got = traced(a, *c);
+      ASSERT_TRUE(got.status().ok()) << got.status();
+      ExpectSameBits(got, f(a, *c));
+    }
+}
+
 TEST(TraceExtents, LargeNumbersMadeOfExtentsAreNumbers) {
   ASSERT_TRUE(SetLazyOptions(Options(CompileMode::kNever)).ok());
   const auto f = [](const Array& a) {
