@@ -71,8 +71,8 @@ Node* NewNode() {
   return node;
 }
 
-// Where there is no memory for a node: one for all, which is never freed; null, an empty array, where
-// there is none for that either.
+// Where there is no memory for a node: one for all, which is never freed; null, an empty array,
+// where there is none for that either.
 Node* OutOfMemoryNode() noexcept {
   try {
     static Node* const node = [] {
