@@ -73,7 +73,7 @@ Node* NewNode() {
 
 // Where there is no memory for a node: one for all, which is never freed; null, an empty array,
 // where there is none for that either.
-Node* OutOfMemoryNode() noexcept {
+[[gnu::cold, gnu::noinline]] Node* OutOfMemoryNode() noexcept {
   try {
     static Node* const node = [] {
       auto* const made = new Node;  // never freed: arrays may outlive all else
