@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/status_macros.h"
 #include "compiler/check_options.h"
 #include "trace/failure.h"
