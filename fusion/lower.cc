@@ -209,8 +209,11 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Group& group) 
   KILN_ASSIGN_OR_RETURN(const GroupAxes axes, GroupAxes::Make(graph, group.nodes, group.outputs));
   // Emission recurses along the group's longest chain, 2.5 KiB for each node (measured).
   constexpr size_t kFrame = 3072, kRest = size_t{24} << 10;  // correctness
+  const auto bytes = [](size_t chain) { return kRest + kFrame * chain; };
+  const auto most = static_cast<size_t>(group.nodes.back().v - group.nodes.front().v + 1);
+  const bool fits = StackLeft() >= bytes(most);  // no chain is longer: as a rule none is looked for
   absl::StatusOr<EmittedGroup> made = absl::InternalError("group: not emitted");
-  KILN_RETURN_IF_ERROR(WithStack(kRest + kFrame * LongestChain(graph, group),
+  KILN_RETURN_IF_ERROR(WithStack(bytes(fits ? most : LongestChain(graph, group)),
                                  [&] { made = EmitGroup(axes, group.outputs); }));
   KILN_ASSIGN_OR_RETURN(EmittedGroup emitted, std::move(made));
   std::vector<int32_t> order = IterationOrder(axes, emitted);

@@ -155,9 +155,9 @@ absl::Status Array::eval(Location where) const {
   return CatchExceptions("array", [&]() -> absl::Status {
     tracing::ThreadState* const thread = tracing::ThreadState::Get();
     const tracing::Entry entry(thread);
-    if (entry.ok() || node_->ready() || node_->never_ready())
-      return tracing::Evaluate(node_, where);
-    return thread == nullptr ? tracing::Evaluate(node_, where) : tracing::Entry::Refusal(thread);
+    if (thread != nullptr && !entry.ok() && !node_->ready() && !node_->never_ready())
+      return tracing::Entry::Refusal(thread);
+    return tracing::Evaluate(node_, where);
   });
 }
 
@@ -205,12 +205,8 @@ Array Array::Sliced(std::initializer_list<Index> indices, Location where) const 
   if (const tracing::ThreadState* const thread = tracing::ThreadState::Get();
       thread != nullptr && (!thread->records() || thread->entered) && node_ != nullptr &&
       node_->ready()) {
-    const absl::StatusOr<std::optional<Tensor>> found =
-        CatchExceptions("array", [&]() -> absl::StatusOr<std::optional<Tensor>> {
-          return tracing::SliceOf(node_->tensor, indices);
-        });
-    if (!found.ok()) return Array(tracing::NewErrorNode(found.status()));
-    if (*found) return of(**std::move(found));
+    if (std::optional<Tensor> found = tracing::SliceOf(node_->tensor, indices))
+      return of(*std::move(found));
   }
   static const OpDef* const slice = tracing::FindOperator("slice");
   static const OpDef* const squeeze = tracing::FindOperator("squeeze");
